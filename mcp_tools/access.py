@@ -240,7 +240,7 @@ def session_roots(limit: Roots | None, client_uris: Sequence[str] | None) -> Roo
         directories = [_working_directory()]
     usable = [each for each in directories if not _is_too_wide(each)]
     if not usable:
-        raise AccessError(f"{directories[0]} is too wide to work in; {_ADVICE}")
+        raise AccessError(f"{directories[0]} is too broad to serve; {_ADVICE}")
     return Roots(tuple(dict.fromkeys(usable)))
 
 

@@ -393,7 +393,7 @@ def _is_reserved(name: str) -> bool:
 
 def _open_names(names: list[str], kind: HandleKind) -> str:
     if not names:
-        return f"none is open, `{kind}` with `{_OPENING_ARGUMENT[kind]}` opens one"
+        return f"open one with `{kind}` and `{_OPENING_ARGUMENT[kind]}`"
     rest = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
     return f"open: {', '.join(names[:_SHOWN_NAMES])}{rest}"
 

@@ -75,10 +75,10 @@ class AccessCheck:
 
         token = self._access.token
         if not self._access.is_host(given(b"host")):
-            return PlainTextResponse("this server does not have that host name; --allow-host adds one\n", 421)
+            return PlainTextResponse("this server does not accept that host name; add it with --allow-host\n", 421)
         if not self._access.is_origin(given(b"origin")):
             return PlainTextResponse(
-                "pages of that origin may not use this server; --allow-host adds a host name\n", 403
+                "this server does not accept that origin; add its host name with --allow-host\n", 403
             )
         if token is not None and not token.is_given_by(given(b"authorization")):
             return PlainTextResponse("this server requires its bearer token\n", 401, _CHALLENGE)

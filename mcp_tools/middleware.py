@@ -41,8 +41,8 @@ STATIC_METHODS: Final = frozenset((
 """Methods whose results are our own constants, sent unchanged: a secret may equal a word such as a tool's name."""
 _LISTS: Final = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
 _MESSAGE_CHARS: Final = 1000
-INTERNAL_FAILURE: Final = "the server failed at this request; its stderr says more"
-NO_SUCH_PAGE: Final = "There is no such page: the first page has everything"
+INTERNAL_FAILURE: Final = "the server failed to handle this request; see its stderr"
+NO_SUCH_PAGE: Final = "No such page; the first page has everything"
 
 
 class Redaction:

@@ -144,7 +144,7 @@ class Subscriptions:
                     try:
                         await self._look(key, session)
                     except EngineError as error:
-                        logger.info("cannot look at the handles: %s", error)
+                        logger.info("cannot check the handles: %s", error)
 
     async def _look(self, key: str, session: ClientSession) -> None:
         looked = await session.engine_session.look(at_sources=True)

@@ -184,7 +184,7 @@ class RequestHandlers:
         """Call a tool."""
         row = self._rows.get(params.name)
         if row is None:
-            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}; there are {', '.join(self._rows)}")
+            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}; the tools are {', '.join(self._rows)}")
         try:
             arguments = check_arguments(row.name, row.schema, params.arguments or {})
             if self._redactor().holds(arguments.get("name", "")):
@@ -288,7 +288,7 @@ class RequestHandlers:
         """Return a prompt, with its arguments filled in."""
         row, given = PROMPTS.get(params.name), params.arguments or {}
         if row is None:
-            raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {params.name}; there are {', '.join(PROMPTS)}")
+            raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {params.name}; the prompts are {', '.join(PROMPTS)}")
         try:
             if row.name == "orient":
                 text = orient(given.get("path", ""))

@@ -172,4 +172,4 @@ class SessionPool:
                 try:
                     await session.rest()
                 except EngineError as error:
-                    logger.warning("session %s could not be put to rest: %s", session.session_id, error)
+                    logger.warning("session %s could not be suspended: %s", session.session_id, error)

@@ -78,7 +78,7 @@ class ConnectionClosedError(Exception):
     """Raised from `Peer.request` when the client is gone, so no answer can come."""
 
     def __init__(self, method: str) -> None:
-        super().__init__(f"the client went away before it answered {method}")
+        super().__init__(f"the client disconnected before it answered {method}")
         self.method = method
 
 

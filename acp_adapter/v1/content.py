@@ -105,7 +105,7 @@ _LARGEST: Final = 1 << 63
 def _read_prompt(params: object) -> Prompt:
     request = from_wire(PromptRequest, params)
     if not request.prompt:
-        raise _refused("prompt: must hold at least one content block")
+        raise _refused("prompt: must have at least one content block")
     content = tuple(_read_block(index, block) for index, block in enumerate(request.prompt))
     return Prompt(request.session_id, content, _read_kind(request.meta))
 

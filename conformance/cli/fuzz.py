@@ -109,7 +109,7 @@ def replay_fuzz(saved: Transcript, arguments: argparse.Namespace, options: Optio
         steps = read_steps(saved.facts.get("fuzz"))
         target = TARGETS[str(saved.facts.get("suite"))]()[0]
     except (KeyError, TypeError):
-        raise UsageError(f"{arguments.file} does not say what was sent") from None
+        raise UsageError(f"{arguments.file} does not record the sent messages") from None
     try:
         played = play(steps, server_starter(arguments.program, parse_variables(arguments.env)), target, options)
     except PeerStartError as error:

@@ -33,8 +33,8 @@ examples:
   rewindow-conformance acp -k LOAD -k RESUME -- my-agent
 
 Each scenario starts the agent in its own process group, and ends it with everything it started. Sessions use an empty
-temporary directory unless --cwd names one. Files and terminals that the client provides are fake. What the agent does
-itself is real.
+temporary directory unless --cwd names one. Files and terminals that the client provides are fake. The agent's own
+actions are real.
 """
 
 
@@ -62,8 +62,8 @@ examples:
 
 Each scenario starts the client in its own process group, and ends it with everything it started. In the command,
 {agent} becomes an executable without arguments, which plays the agent of the scenario, and {cwd} an empty directory.
-The client must connect, open a session in any directory, and send one prompt without a person. Requested files are in a
-temporary directory below the session's directory. If the client has a setting for permissions, allow everything:
+The client must connect, open a session in any directory, and send one prompt without user input. Requested files are in
+a temporary directory below the session's directory. If the client has a setting for permissions, allow everything:
 refused actions count as not done. To cancel a turn, the client is interrupted (SIGINT), as by Ctrl-C.
 
 With --editor, nothing is started. The printed path is an agent: enter it as an agent command in the editor, open a

@@ -161,7 +161,7 @@ def run_suite(name: str, arguments: argparse.Namespace) -> Run:
         )
         status, names = StatusLine(), count(1)
         of = len(suite.every_scenario())
-        outcome = run(plan, lambda done: status.show(f"{next(names)}/{of} scenarios, {done.scenario} has ended"))
+        outcome = run(plan, lambda done: status.show(f"{next(names)}/{of} scenarios, {done.scenario} finished"))
         status.clear()
     return outcome
 

@@ -33,7 +33,7 @@ examples:
   rewindow-conformance judge failures/cancel.jsonl
   rewindow-conformance judge --suite acp session-of-another-client.jsonl
 
-A transcript is judged by the requirements of its scenario, and by those of any traffic.
+A transcript is judged by the requirements of its scenario, and by those for all traffic.
 """
 
 
@@ -110,7 +110,7 @@ def _replay_scenario(saved: Transcript, arguments: argparse.Namespace) -> int:
     suite = suite_of(saved)
     scenario = next((one for one in suite.every_scenario() if one.name == saved.scenario), None)
     if scenario is None:
-        raise UsageError(f"{arguments.file} is of no scenario of this suite, so that it can be judged and not repeated")
+        raise UsageError(f"{arguments.file} belongs to no scenario of this suite: use `judge` instead")
     start = program_starter(suite, arguments.program, parse_variables(arguments.env), arguments.cwd)
     facts = {**saved.facts, "command": arguments.program}
     transcript = run_scenario(scenario, start, _merge_options(saved, arguments), facts)

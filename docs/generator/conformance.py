@@ -108,7 +108,7 @@ scenario:
 rewindow-conformance acp-client -- my-client --agent {agent} "Hello."
 ```
 
-At each start, the client must start its agent, open a session and send one prompt without a person. It may exit after
+At each start, the client must start its agent, open a session and send one prompt without user input. It may exit after
 its turn or keep running. `{cwd}` becomes an empty directory, for clients that need a working directory. To cancel a
 turn, the suite interrupts the client (SIGINT), as Ctrl-C would. If the client reads its prompt from standard input, use
 a shell: `-- sh -c 'echo Hello. | my-client "$0"' {agent}`. If the client has a setting for permissions, allow

@@ -13,7 +13,7 @@ COMMAND: Final = "from rewindow_startup import rewindow; rewindow()"
 ENTER: Final = "\r"
 SCRIPTED: Final = ("--model", "scripted:SCRIPT")
 PROMPT: Final = r"\n>"
-ASKED: Final = r"give the turn up|\? explains"
+ASKED: Final = r"cancel the turn|\? explains"
 
 Step = tuple[str, str]
 

@@ -21,13 +21,13 @@ EXAMPLES: Final = f"""\b
 Examples:
   rewindow                              a session in this terminal; `rewindow run -c` continues the latest
   rewindow sessions                     the sessions, most recently used first
-  rewindow show ses_0193f2a1            the timeline of one (any unique start of its id will do)
-  rewindow show ses_0193f2a1 --cycles   its requests, with what came of each
-  rewindow rewind ses_0193f2a1 --to 3   back to the end of statement 3, with the files
-  rewindow export ses_0193f2a1 -o kept.jsonl   all of it, to keep or for `rewindow import`
-  rewindow import chat.json             a conversation of another program, to continue here
-  rewindow gc --older-than 30d          delete those unused for 30 days, and give the space back
-  rewindow doctor                       is everything in place, and if not, what to do
+  rewindow show ses_0193f2a1            the timeline of one session (a unique start of its id is enough)
+  rewindow show ses_0193f2a1 --cycles   its requests and their outcomes
+  rewindow rewind ses_0193f2a1 --to 3   go back to the end of statement 3, files included
+  rewindow export ses_0193f2a1 -o kept.jsonl   save the whole session, for `rewindow import`
+  rewindow import chat.json             continue another program's conversation here
+  rewindow gc --older-than 30d          delete sessions unused for 30 days, and free their space
+  rewindow doctor                       check the installation, with advice
 
 \b
 Exit codes:
@@ -35,7 +35,7 @@ Exit codes:
 
 \b
 Editors start the agent themselves: configure the command `rewindow-acp`.
-Where sessions are kept, and everything else that can be set: `rewindow help configuration`.
+All settings, such as where sessions are kept: `rewindow help configuration`.
 """
 
 

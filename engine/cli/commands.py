@@ -32,12 +32,12 @@ class ExitCode(IntEnum):
 
 
 MEANINGS: Final = {
-    ExitCode.DONE: "done; with -p, the prompt was answered",
-    ExitCode.FAILED: "an error, or a statement of yours failed",
+    ExitCode.DONE: "success; with -p, the prompt was answered",
+    ExitCode.FAILED: "an error, or your statement failed",
     ExitCode.USAGE: "wrong usage",
-    ExitCode.NO_MODEL: "the prompt needs a model, and none is set up",
+    ExitCode.NO_MODEL: "the prompt needs a model, but none is configured",
     ExitCode.STOPPED: "refused, or stopped by a limit",
-    ExitCode.HANGUP: "the terminal is gone",
+    ExitCode.HANGUP: "the terminal was closed",
     ExitCode.INTERRUPTED: "cancelled (Ctrl-C)",
     ExitCode.TERMINATED: "terminated (SIGTERM)",
 }
@@ -86,22 +86,22 @@ def abandon_output() -> None:
 
 _SHOW_EXAMPLES: Final = """\b
 Examples:
-  rewindow show ses_0193f2a1                   what was said and what ran, oldest first
-  rewindow show ses_0193 --cycles              each request with its steps and how it ended
+  rewindow show ses_0193f2a1                   messages and statements, oldest first
+  rewindow show ses_0193 --cycles              each request with its steps and outcome
   rewindow show ses_0193 --cycles --json | jq .cycles[0].rounds
-  rewindow show ses_0193 --projection 3        what model call 3 was sent, and what it cost
+  rewindow show ses_0193 --projection 3        the prompt and the cost of model call 3
   rewindow show ses_0193 --events | grep tool_result
 """
 _IMPORT_EXAMPLES: Final = """\b
 Examples:
-  rewindow import kept.jsonl                   what `rewindow export` wrote, exactly as it was
+  rewindow import kept.jsonl                   a session that `rewindow export` wrote, unchanged
   rewindow import chat.json --cwd ~/project    messages of OpenAI or Anthropic, as JSON or JSON Lines
-  cat events/*.json | rewindow import -        a conversation of OpenHands
+  cat events/*.json | rewindow import -        an OpenHands conversation
 
 \b
 Another program's conversation becomes an ordinary session, which an editor can load and continue.
-Images and other parts that are not text become notes in the text; the command counts what it changed so, and
-what it left out.
+Images and other parts that are not text become notes in the text; the command counts the
+parts that it changed or left out.
 """
 _RUN_EXAMPLES: Final = f"""\b
 Examples:
@@ -111,12 +111,12 @@ Examples:
   rewindow run ses_0193 --cwd ~/moved          continue it in another directory
   rewindow run -p 'ls(".")'                    run one prompt, print its answer
   cat task.md | rewindow run --mode auto       the same from a pipe
-  rewindow run -p 'ls()' --output-format json  print the answer and all that led to it as JSON
+  rewindow run -p 'ls()' --output-format json  print the answer and all its steps as JSON
 
 \b
 Enter sends; Meta-Enter (Esc, then Enter) or a backslash at the end of the line begins a
 new line. Tab completes names, /commands, and paths in quotes or after an @. Shift-Tab
-changes the mode, Ctrl-C cancels what runs or clears the line, Ctrl-D leaves.
+changes the mode, Ctrl-C cancels the turn or clears the line, Ctrl-D leaves.
 With -p or a pipe everything that needs permission is refused. The answer is on standard
 output, everything else on standard error. More: `rewindow help scripts`.
 
@@ -133,21 +133,21 @@ Examples:
 
 \b
 Files that statements have written since get back their earlier content, whether a tool or
-the statement's own code wrote them. A file that somebody else has changed since, or whose
-earlier content was not kept (it held a secret, or more than 64 MiB), is left as it is and
-named. What child processes and C code wrote is not covered. What came after K stays on its
-branch: `/branch NAME` in the session switches to it.
+the statement's own code wrote them. A file stays as it is, and the report names it, if somebody
+else has changed it since, or if its earlier content was not kept (it held a secret, or
+more than 64 MiB). Files that child processes and C code wrote are not restored. Statements
+after K stay on their branch: `/branch NAME` in the session switches to it.
 """
 _REPLAY_EXAMPLES: Final = """\b
 Examples:
   rewindow replay ses_0193 --from 3            statements 3 to the newest, with the recorded answers
   rewindow replay ses_0193 --from 3 --to 5     only these three
-  rewindow replay ses_0193 --from 3 --mode dry stop at the first that would act
+  rewindow replay ses_0193 --from 3 --mode dry stop at the first effect
   rewindow replay ses_0193 --from 3 --edit new.py    new.py in place of 3, then those after it
   rewindow replay ses_0193 --from 1 --json | jq .divergences
 
 \b
-Names and files stay as they are, except with `--mode live`, and with `--edit`, which makes a branch.
+Names and files stay unchanged, except with `--mode live`, and with `--edit`, which makes a branch.
 The exit code is 1 if the replay did not reach its end, for instance because a statement took too long.
 """
 _DIFF_EXAMPLES: Final = """\b
@@ -183,7 +183,7 @@ COMMANDS: Final = (
         "show",
         ".show",
         "show",
-        "Show the timeline of a session, oldest first. It is that of the active branch.",
+        "Show the timeline of a session's active branch, oldest first.",
         _SHOW_EXAMPLES,
     ),
     Command(
@@ -197,7 +197,7 @@ COMMANDS: Final = (
         "replay",
         ".going_back",
         "replay",
-        "Run statements again and report what comes out differently.",
+        "Run statements again and report the differences.",
         _REPLAY_EXAMPLES,
     ),
     Command("branches", ".sessions", "branches", "List the branches of a session, oldest first."),
@@ -227,8 +227,8 @@ COMMANDS: Final = (
         "delete",
         "Delete sessions with everything they refer to. `rewindow gc` gives the disk space back.",
     ),
-    Command("gc", ".sessions", "gc", "Delete sessions that nobody has used for a while. Those in use stay."),
-    Command("doctor", ".doctor", "doctor", "Check that sessions can be kept and statements can run."),
+    Command("gc", ".sessions", "gc", "Delete sessions that were not used for a while. Sessions in use are kept."),
+    Command("doctor", ".doctor", "doctor", "Check that sessions can be saved and statements can run."),
     Command("help", ".help", "help_page", "Show a page of the documentation, or list the pages."),
     Command(
         "vectors-adapter",

@@ -128,7 +128,7 @@ def secrets() -> Iterator[Finding]:
         names = ", ".join(map(shown, found.names))
         yield Finding("ok", f"hidden from statements and redacted in texts, because their names look secret: {names}")
     else:
-        yield Finding("ok", "no variable of the environment looks like a secret")
+        yield Finding("ok", "no environment variable looks like a secret")
     if found.short:
         names = ", ".join(map(shown, found.short))
         yield Finding("note", f"not redacted, because they are shorter than {SHORTEST} characters: {names}")
@@ -136,8 +136,8 @@ def secrets() -> Iterator[Finding]:
         names = ", ".join(map(shown, found.words))
         yield Finding(
             "note",
-            f"look like words, and are redacted in all texts, even in files that a model reads: {names}; "
-            "exempt those that are not secret with the option hidden_names, each after a `!`",
+            f"redacted in all texts, even in files that a model reads, though the values look like words: {names}; "
+            "if one is not secret, add it to the option hidden_names after a `!`",
         )
 
 
@@ -147,7 +147,7 @@ def secrets() -> Iterator[Finding]:
 def outlines() -> Iterator[Finding]:
     unusable = missing()
     for reason in unusable:
-        yield Finding("note", f"outlines of some files are from indentation; install it again: {reason}")
+        yield Finding("note", f"some outlines use only the indentation; reinstall the grammar: {reason}")
     if not unusable:
         yield Finding("ok", f"outlines of {len(LANGUAGES)} languages and formats")
 
@@ -179,7 +179,7 @@ def room(free: int) -> Grade:
 def permissions() -> Iterable[Finding]:
     place = settings().state_dir
     if place.exists() and not place.is_dir():
-        return [Finding("failed", f"{shown(str(place))} is no directory; choose another state_dir")]
+        return [Finding("failed", f"{shown(str(place))} is not a directory; choose another state_dir")]
     commands = open_to_others(place, _database())
     if not commands:
         return [Finding("ok", "only you may read your sessions")]
@@ -205,7 +205,7 @@ def past() -> Iterable[Finding]:
         return []
     found = contents_taken(_database(), _CHECK_SECONDS)
     if found is None:
-        return [Finding("note", "what is kept for rebuilds could not be counted; see integrity")]
+        return [Finding("note", "the data kept for rebuilds could not be measured; see integrity")]
     taken, values = map(size, found)
     limit = size(settings().past_bytes)
     return [
@@ -218,7 +218,7 @@ def integrity() -> Iterable[Finding]:
         return [Finding("note", "there is no database yet")]
     found = faults(_database(), _CHECK_SECONDS)
     if found is None:
-        return [Finding("note", f"the database is too large to be checked within {_CHECK_SECONDS:.0f} s")]
+        return [Finding("note", f"the database is too large to check within {_CHECK_SECONDS:.0f} s")]
     return [Finding("failed", f"damaged: {shown(fault)}") for fault in found] or [
         Finding("ok", "the database is intact")
     ]
@@ -248,14 +248,14 @@ def project() -> Iterable[Finding]:
     if found.note:
         return [Finding("note", found.note)]
     if not found.import_paths:
-        return [Finding("note", "no virtual environment for this directory; statements import what Rewindow can")]
+        return [Finding("note", "this directory has no virtual environment; statements import from Rewindow's own")]
     return [Finding("ok", f"statements import from {', '.join(found.import_paths)}")]
 
 
 def search() -> Iterable[Finding]:
     found = find_ripgrep(os.environ.get("PATH", ""), (str(Path.cwd()),))
     if found is None:
-        return [Finding("note", f"`grep` and `find` cannot search: there is no ripgrep; {INSTALL}")]
+        return [Finding("note", f"`grep` and `find` cannot search: ripgrep is missing; {INSTALL}")]
     return [Finding("ok", f"searches use {found}")]
 
 
@@ -263,7 +263,7 @@ def tokens() -> Iterable[Finding]:
     started = time.monotonic()
     ranks = encoding()
     if ranks.decode(ranks.encode(_SAMPLE)) != _SAMPLE:
-        return [Finding("failed", "the token ranks of this installation are damaged; install it again")]
+        return [Finding("failed", "the token ranks of this installation are damaged; reinstall Rewindow")]
     return [Finding("ok", f"token ranks loaded in {(time.monotonic() - started) * 1000:.0f} ms")]
 
 
@@ -314,7 +314,7 @@ async def _first_statement(zygote: Zygote) -> str | None:
 # The sandbox: which layers confine statements, why others are missing, and what statements may do without them.
 
 _OPEN: Final[Mapping[Layer, str]] = {
-    "landlock": "change every file that you may",
+    "landlock": "change all files that you can change",
     "seccomp": "use the network",
     "mounts": (
         "change modes, owners and times of your files, read the state of sessions, and write into your terminals and"
@@ -322,9 +322,7 @@ _OPEN: Final[Mapping[Layer, str]] = {
     ),
 }
 """What a statement may do without this layer, if all others are in force."""
-_SO_NOT: Final = (
-    "so such programs may not write in this directory in mode auto either; install Rewindow elsewhere (pipx, uv tool)"
-)
+_SO_NOT: Final = "so they cannot write in this directory, even in mode auto; install Rewindow elsewhere (pipx, uv tool)"
 _ALL_ASK: Final = "they run with your permissions, so mode ask asks before each model statement"
 
 
@@ -359,14 +357,13 @@ def own_installation_findings(layers: Collection[Layer], found: Installation) ->
     if found.open:
         yield Finding(
             "note",
-            f"nothing would protect {shown(found.open[0])}, from which Rewindow runs, from programs that statements"
-            f" start, {_SO_NOT}",
+            f"programs that statements start could change {shown(found.open[0])}, from which Rewindow runs, {_SO_NOT}",
         )
     elif found.parts and "mounts" not in layers:
         yield Finding(
             "note",
-            f"without the layer mounts nothing would protect {shown(found.parts[0])}, from which Rewindow runs, from"
-            f" programs that statements start, {_SO_NOT}",
+            f"without the layer mounts, programs that statements start could change {shown(found.parts[0])},"
+            f" from which Rewindow runs, {_SO_NOT}",
         )
     elif found.parts:
         yield Finding("ok", f"sandboxed statements cannot change Rewindow's own files in {shown(found.parts[0])}")
@@ -396,7 +393,9 @@ def _summary(can_hold: bool, rule: str) -> Finding:
     """Say what the layers mean for a user of a model."""
     if rule == "off":
         can = "could" if can_hold else "cannot"
-        return Finding("note", f"no sandbox, as the setting says (the kernel {can} sandbox statements): {_ALL_ASK}")
+        return Finding(
+            "note", f"no sandbox, because the setting disables it (the kernel {can} sandbox statements): {_ALL_ASK}"
+        )
     if can_hold:
         return Finding("ok", "a model's statements run in a sandbox: in mode ask, only their changes need permission")
     if rule == "required":
@@ -410,7 +409,8 @@ def others() -> Iterator[Finding]:
     """Whether statements outside the sandbox can see other processes."""
     if settings().allow_sudo:
         yield Finding(
-            "note", "statements can read your other processes, as allow_sudo says; only Rewindow's are hidden"
+            "note",
+            "statements can read your other processes, because allow_sudo permits it; only Rewindow's are hidden",
         )
     elif not hides_processes():
         missing = "this kernel has no Landlock (Linux 5.19 or later)"
@@ -489,7 +489,7 @@ def doctor(
     as_json: bool = typer.Option(False, "--json", help="Print one JSON array."),
     as_lines: bool = typer.Option(False, "--jsonl", help="Print one JSON object per line."),
 ) -> None:
-    """Check that sessions can be kept and statements can run."""
+    """Check that sessions can be saved and statements can run."""
     check_formats(as_json, as_lines)
     working_directory()  # raises an error before the checks that need it
     failed: set[str] = set()

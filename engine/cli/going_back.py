@@ -47,7 +47,7 @@ def rewind(
     ],
     keep_files: bool = typer.Option(False, "--keep-files", help="Leave the files as they are."),
     keep_conversation: bool = typer.Option(
-        False, "--keep-conversation", help="Stay on the branch; only leave what ran after K out of the namespace."
+        False, "--keep-conversation", help="Stay on the branch; only undo later statements in the namespace."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
@@ -88,7 +88,7 @@ def rewind(
     if rewound is not None:
         typer.echo("\n".join(_lines(rewound, cwd)))
     elif not keep_files:
-        typer.echo("No file that statements wrote has changed.")
+        typer.echo("No files needed restoring.")
 
 
 def _lines(rewound: Rewound, cwd: str) -> list[str]:
@@ -117,7 +117,7 @@ def replay(
         MODES[0],
         "--mode",
         metavar="|".join(MODES),
-        help="Use recorded answers, act again, or stop at the first that would act.",
+        help="Use recorded answers, perform effects again, or stop at the first effect.",
     ),
     edit: Annotated[
         typer.FileText | None,
@@ -127,7 +127,7 @@ def replay(
     ] = None,
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
-    """Run statements again and report what comes out differently."""
+    """Run statements again and report the differences."""
     checked_mode = chosen("--mode", mode, MODES)
     source = None if edit is None else _text_of(edit)
     if source is not None:
@@ -163,9 +163,9 @@ def _text_of(file: typer.FileText) -> str:
     try:
         return file.read()
     except UnicodeDecodeError as error:
-        raise typer.BadParameter(f"the file of --edit is not text in UTF-8 (byte {error.start})") from None
+        raise typer.BadParameter(f"the --edit file is not UTF-8 (byte {error.start})") from None
     except OSError as error:
-        raise typer.BadParameter(f"the file of --edit cannot be read: {error.strerror}") from None
+        raise typer.BadParameter(f"the --edit file cannot be read: {error.strerror}") from None
 
 
 def _report_fields(report: ReplayReport) -> dict[str, object]:
@@ -285,7 +285,7 @@ def in_session(start: str, act: Callable[[Session], Awaitable[T]]) -> T:
 
 
 _ECHO: Final = "^C"
-_STOP: Final = "Ctrl-C goes back to where it was"
+_STOP: Final = "Ctrl-C stops and restores the session"
 
 
 async def with_progress_line(session: Session, act: Callable[[], Awaitable[T]], *, quiet: bool) -> T:

@@ -20,7 +20,7 @@ _SHOWN_CHARS: Final = 60
 
 
 def help_page(
-    topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="A page; default: the list of them.")] = None,
+    topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="A page; default: list all pages.")] = None,
 ) -> None:
     """Show a page of the documentation, or list the pages."""
     pages = topics()

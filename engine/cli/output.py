@@ -48,7 +48,9 @@ def working_directory() -> str:
     try:
         return os.getcwd()
     except OSError as error:
-        raise InvalidRequestError(f"this directory cannot be worked in: {error.strerror}; change to another") from None
+        raise InvalidRequestError(
+            f"Rewindow cannot work in this directory: {error.strerror}; change to another one"
+        ) from None
 
 
 @contextmanager
@@ -69,13 +71,13 @@ def find(opened: Store, start: str) -> SessionRow:
         InvalidRequestError: several match, or `start` is empty, which happens with an unset shell variable.
     """
     if not start:
-        raise InvalidRequestError("the session's id is empty; list the sessions there are with `rewindow sessions`")
+        raise InvalidRequestError("the session's id is empty; `rewindow sessions` lists the sessions")
     rows = [row for row in opened.rows() if row.session_id.startswith(start)]
     if not rows:
         raise SessionNotFoundError(SessionId(start))
     if len(rows) > 1:
         names = ", ".join(row.session_id for row in rows[:5])
-        raise InvalidRequestError(f"{start!r} is the start of {len(rows)} sessions: {names}; give more of it")
+        raise InvalidRequestError(f"{start!r} is the start of {len(rows)} sessions: {names}; type more of the id")
     return rows[0]
 
 
@@ -190,4 +192,4 @@ def print_json_rows(rows: Sequence[object], exact: Collection[str], *, as_lines:
 def check_formats(as_json: bool, as_lines: bool) -> None:
     """Raise typer.BadParameter if both formats are given."""
     if as_json and as_lines:
-        raise typer.BadParameter("--json prints one document, --jsonl a line for each row; give one of them")
+        raise typer.BadParameter("use only one of --json (one document) and --jsonl (a line for each row)")

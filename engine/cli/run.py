@@ -44,7 +44,7 @@ def run(
         False, "--verbose", help="With -p: print the whole transcript on standard error, too."
     ),
     cwd: str | None = typer.Option(
-        None, "--cwd", metavar="DIR", help="Work in this directory; a given SESSION continues there."
+        None, "--cwd", metavar="DIR", help="Work in this directory, even if SESSION used another one."
     ),
     mode: str | None = typer.Option(None, "--mode", metavar="ask|auto|plan", help="Set the session's mode."),
     model: str | None = typer.Option(
@@ -53,15 +53,15 @@ def run(
 ) -> None:
     """Work in a session in this terminal."""
     if session is not None and continues:
-        raise typer.BadParameter("--continue means the latest session; give that or a SESSION")
+        raise typer.BadParameter("use either --continue (the latest session) or SESSION")
     if session is not None and not session.replace("_", "").isalnum():
         raise typer.BadParameter(
-            f"{cut_line(session, 60)!r} is no id of a session; carry out a prompt with {_as_prompt(session)}"
+            f"{cut_line(session, 60)!r} is not a session id; run a prompt with {_as_prompt(session)}"
         )
     text = _one_prompt(prompt)
     chosen("--output-format", output_format, FORMATS)
     if text is None and (verbose or output_format != FORMATS[0]):
-        raise typer.BadParameter("--output-format and --verbose are for one prompt; give it with -p TEXT or a pipe")
+        raise typer.BadParameter("--output-format and --verbose need a prompt: give one with -p TEXT or a pipe")
 
     # Imported late: see the top.
     from ..session.policy import MODES
@@ -103,7 +103,7 @@ def _one_prompt(prompt: str | None) -> str | None:
     """
     if prompt is None and sys.stdin.isatty():
         if not sys.stdout.isatty():
-            raise typer.BadParameter("the output is no terminal; give the prompt with -p TEXT or on standard input")
+            raise typer.BadParameter("the output is not a terminal; give the prompt with -p TEXT or on standard input")
         return None
     text = _read_pipe() if prompt is None else prompt
     _check(text)

@@ -39,7 +39,7 @@ _YIELDING: Final = (-1, -2)
 def sessions(
     as_json: bool = typer.Option(False, "--json", help="Print one JSON array."),
     as_lines: bool = typer.Option(False, "--jsonl", help="Print one JSON object per line."),
-    cwd: str = typer.Option("", "--cwd", metavar="DIR", help="List only those of this directory."),
+    cwd: str = typer.Option("", "--cwd", metavar="DIR", help="List only sessions in this directory."),
 ) -> None:
     """List the sessions, most recently used first."""
     check_formats(as_json, as_lines)
@@ -134,7 +134,7 @@ def delete(
 ) -> None:
     """Delete sessions with everything they refer to. `rewindow gc` gives the disk space back."""
     if not yes and not sys.stdin.isatty():
-        raise typer.BadParameter("there is no terminal to ask on; give --yes to delete without being asked")
+        raise typer.BadParameter("cannot ask without a terminal; --yes deletes without asking")
     with store() as opened:
         rows = {row.session_id: row for row in (find(opened, start) for start in sessions)}
         if not yes and not _confirmed(list(rows.values())):
@@ -157,7 +157,9 @@ def _confirmed(rows: list[SessionRow]) -> bool:
     for row in rows:
         title = f"  {shown(row.title)}" if row.title else ""
         typer.echo(f"{row.session_id}  {row.events:,} events, {size(row.size)}  {shown(row.cwd)}{title}")
-    return typer.confirm("Delete this for good?" if len(rows) == 1 else f"Delete these {len(rows)} for good?")
+    return typer.confirm(
+        "Delete this session permanently?" if len(rows) == 1 else f"Delete these {len(rows)} sessions permanently?"
+    )
 
 
 _SECONDS: Final = {"h": 3600, "d": 86_400, "w": 604_800}
@@ -172,15 +174,15 @@ def seconds_of(age: str) -> int:
     """
     match = _AGE.fullmatch(age)
     if match is None:
-        raise typer.BadParameter(f"{age!r} is no age; give a number with h, d or w, such as 12h, 30d or 8w")
+        raise typer.BadParameter(f"{age!r} is not an age; give a number with h, d or w, such as 12h, 30d or 8w")
     return int(match[1]) * _SECONDS[match[2]]
 
 
 def gc(
-    older_than: str = typer.Option(help="For how long they have been unused: 12h, 30d, 8w.", metavar="AGE"),
+    older_than: str = typer.Option(help="Delete sessions that were unused for this long: 12h, 30d, 8w.", metavar="AGE"),
     dry_run: bool = typer.Option(False, "--dry-run", help="Only list what would be deleted."),
 ) -> None:
-    """Delete sessions that nobody has used for a while. Those in use stay."""
+    """Delete sessions that were not used for a while. Sessions in use are kept."""
     limit = time.time() - seconds_of(older_than)
     with store() as opened:
         if dry_run:
@@ -197,5 +199,5 @@ def gc(
     for session_id in done.deleted:
         typer.echo(f"deleted {session_id}")
     for session_id in done.in_use:
-        typer.echo(f"left {session_id}, which is in use")
-    typer.echo(f"{len(done.deleted):,} {plural(len(done.deleted), 'session')} deleted, {size(done.freed)} given back")
+        typer.echo(f"kept {session_id}, which is in use")
+    typer.echo(f"{len(done.deleted):,} {plural(len(done.deleted), 'session')} deleted, {size(done.freed)} freed")

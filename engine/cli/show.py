@@ -61,18 +61,18 @@ def show(
     events: bool = typer.Option(False, "--events", help="Print the whole log, one JSON object per line."),
     cycles: bool = typer.Option(False, "--cycles", help="Print the request cycles with their steps."),
     projection: int | None = typer.Option(
-        None, "--projection", metavar="N", help="Print what model call N was sent (counted from 1), and what it cost."
+        None, "--projection", metavar="N", help="Print the prompt and the cost of model call N (counted from 1)."
     ),
     tag: str | None = typer.Option(None, "--tag", metavar="NAME", help="Show only the statements with this tag."),
     as_json: bool = typer.Option(False, "--json", help="With --cycles or --projection: print one JSON object."),
 ) -> None:
-    """Show the timeline of a session, oldest first. It is that of the active branch."""
+    """Show the timeline of a session's active branch, oldest first."""
     if as_json and not cycles and projection is None:
-        raise typer.BadParameter("--json goes with --cycles or --projection; the log as JSON is --events")
+        raise typer.BadParameter("--json needs --cycles or --projection; --events prints the log as JSON")
     if events + cycles + (projection is not None) > 1:
-        raise typer.BadParameter("--events, --cycles and --projection are different views; give one")
+        raise typer.BadParameter("use only one of --events, --cycles and --projection")
     if tag is not None and (events or cycles or projection is not None):
-        raise typer.BadParameter("--tag goes with none of --events, --cycles and --projection")
+        raise typer.BadParameter("--tag cannot be combined with --events, --cycles or --projection")
     with store() as opened:
         row = find(opened, session)
         hidden = redactor()
@@ -395,7 +395,7 @@ class PastCall:
             prompt = prompt_of(call, sent.messages_of(call), log, content)
         except KeyError as error:
             raise InvalidRequestError(
-                f"model call {number} cannot be shown: part of its prompt, {error.args[0]}, is missing in the store"
+                f"model call {number} cannot be shown: part of its prompt, {error.args[0]}, is missing from the store"
             ) from None
         except StoreError as error:
             raise InvalidRequestError(f"model call {number} cannot be shown: {error}") from None

@@ -74,15 +74,15 @@ def _respond(line: str, rule: BoundaryRule) -> dict[str, Any]:
     try:
         message = json.loads(line)
     except ValueError as error:
-        return _refusal(None, _PARSE_ERROR, f"no JSON: {error}")
+        return _refusal(None, _PARSE_ERROR, f"not JSON: {error}")
     if not isinstance(message, dict):
-        return _refusal(None, _INVALID_REQUEST, "a request is an object")
+        return _refusal(None, _INVALID_REQUEST, "a request must be an object")
     request = cast("dict[str, Any]", message)
     number, operation = request.get("id"), request.get("method")
     if operation == "hello":
         return _result(number, {"name": _NAME, "operations": list(OPERATIONS), "rule": rule.value})
     if operation not in OPERATIONS:
-        return _refusal(number, _METHOD_NOT_FOUND, f"there is no operation {operation!r}")
+        return _refusal(number, _METHOD_NOT_FOUND, f"unknown operation {operation!r}")
     try:
         return _result(number, OPERATIONS[operation](request["params"]["events"], rule))
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -42,7 +42,7 @@ class SessionNotFoundError(EngineError):
 
     def __init__(self, session_id: SessionId) -> None:
         shown = cut_line(session_id, _SHOWN_CHARS)
-        super().__init__(f"no session {shown}; list the sessions there are with `rewindow sessions`")
+        super().__init__(f"no session {shown}; `rewindow sessions` lists the sessions")
         self.session_id = session_id
 
 
@@ -96,7 +96,7 @@ class StoreGoneError(StoreError):
         shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         super().__init__(
             f"{shown} was removed or replaced while it was in use; what happens from here on is not kept: copy what you"
-            " need, and start the agent again"
+            " need, and restart the agent"
         )
         self.path = path
 

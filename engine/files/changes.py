@@ -147,8 +147,8 @@ _DELTA_TOKENS: Final = 300
 """Budget of the diff in a tick's report about a view."""
 _NAMED: Final = 8
 """Number of directory entries named for each kind of change."""
-_SAVED: Final = "is on disk now as the editor had it"
-_UNSAVED: Final = "is another file on disk now, and unsaved in the editor"
+_SAVED: Final = "now has the editor's text on disk"
+_UNSAVED: Final = "changed on disk, and its text in the editor is unsaved"
 
 
 def report(
@@ -202,7 +202,7 @@ def counted(changes: Iterable[tuple[str, Sequence[str]]], most: int = _NAMED) ->
 def changed_form(before: Revision, after: Revision) -> str:
     """Describe a change besides the lines, such as `LF became CRLF`.
 
-    Returns "" for none, or an empty text.
+    Returns "" for none, or empty text.
     """
     if not before.lines or not after.lines:
         return ""
@@ -236,12 +236,12 @@ def _sentence(title: str, before: Revision, after: Revision) -> str:
     if not after.has_content:
         return _inner(after.notice)  # a whole sentence
     if before.state == "missing":
-        return f"{title} is there now{content_of(after)}"
+        return f"{title} exists now{content_of(after)}"
     if before.state == after.state:
         return f"{title} changed{content_of(after)}"
-    text = f"{_amount(after)} of text" if after.lines else "an empty text"
+    text = f"{_amount(after)} of text" if after.lines else "empty text"
     what = f": {text}" if after.state == "text" else content_of(after)
-    return f"{title} is something else now{what}" if before.has_content else f"{title} can be read now{what}"
+    return f"{title} was replaced{what}" if before.has_content else f"{title} can be read now{what}"
 
 
 def _inner(notice: str) -> str:

@@ -26,7 +26,7 @@ FILE_CHARS: Final = 16_000
 """Characters of one file in a prompt, about 4,000 tokens. A longer file is cut to its beginning and later headings."""
 TOTAL_CHARS: Final = 40_000
 """Characters of all files together. The files nearest to the session's directory get theirs first."""
-LEFT_OUT: Final = "(left out, because these files together are long; view it)"
+LEFT_OUT: Final = "(omitted, because these files together are too long; view it)"
 _MOST_BYTES: Final = 1 << 20
 """Bytes that are read of one file."""
 _MOST_FILES: Final = 20
@@ -122,7 +122,7 @@ def _with_imports(path: str, text: str, root: str | None, seen: set[str], depth:
             continue
         imported = _read(other, root)
         if imported is None:
-            yield f"{line} (not read: no text file of the project)"
+            yield f"{line} (not read: not a text file of the project)"
             continue
         seen.add(other)
         yield from _with_imports(other, imported, root, seen, depth + 1)

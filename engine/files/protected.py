@@ -88,7 +88,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(".vimrc", "Vim runs it when it starts"),
     Row(".emacs.d", "Emacs runs it when it starts"),
     Row(".config/emacs", "Emacs runs it when it starts"),
-    Row(".ssh", "ssh runs commands that its configuration names, and lets in whom its keys name"),
+    Row(".ssh", "ssh runs commands from its configuration and accepts its keys"),
     Row(".local/bin", "shells find programs in it"),
     Row(_OWN, "Rewindow reads its rules from it"),
     Row(".mcp.json", "coding agents start the servers that it names when they open the directory"),
@@ -111,26 +111,26 @@ _KERNEL_HELD: Final = (*CONFIGURATIONS, "hooks", COMMON_DIR)
 """Names in a repository that can always be read-only: plain `git add` and `git commit` do not change them."""
 _KERNEL_HELD_IF_THERE: Final = ("gitdir", "rebase-merge", "rebase-apply", "sequencer")
 _GIT_RUNS: Final = {
-    "config": "git runs programs that it names, also for `git status`",
-    "config.worktree": "git runs programs that it names, also for `git status`",
+    "config": "git runs programs that it names, even for `git status`",
+    "config.worktree": "git runs programs that it names, even for `git status`",
     "hooks": "git runs the programs in it",
-    COMMON_DIR: "it leads git to another configuration, which names programs to run",
-    "gitdir": "it leads git to another work tree",
+    COMMON_DIR: "it redirects git to another configuration, which names programs to run",
+    "gitdir": "it redirects git to another work tree",
     "rebase-merge": "`git rebase --continue` runs the commands in it",
     "rebase-apply": "`git rebase --continue` runs the commands in it",
     "sequencer": "`git cherry-pick --continue` follows it",
 }
 _GIT_DATA: Final = (_OBJECTS, _REFS, "logs")
 """Directories of a repository in which names do not count, because a branch may be called `config`."""
-_GIT_ITSELF: Final = "git takes its configuration and hooks from where it leads"
+_GIT_ITSELF: Final = "git takes its configuration and hooks from its target"
 _NEW_REPOSITORY: Final = "it makes the directory a repository, from which git takes configuration and hooks"
 _NAMED: Final = "git runs it or reads it as configuration, because the configuration of the repository names it"
 
 _RUNS_FROM: Final = "Rewindow itself runs from it, outside the sandbox"
 _ELSEWHERE: Final = Installation()
-_WAS_FOUND: Final = "other programs run it or take their configuration from it, as it was last found"
-_ABOVE: Final = "files that other programs run could come with it at once"
-_LED_TO: Final = "a link leads to it from where other programs look for programs"
+_WAS_FOUND: Final = "other programs ran it or took their configuration from it at the last check"
+_ABOVE: Final = "it could bring files that other programs run"
+_LED_TO: Final = "other programs reach it through a link and run it"
 
 _MOST: Final = 50
 """Number of repositories whose places are returned, because each mount takes time."""

@@ -424,7 +424,7 @@ def _reopened(pin: int, flags: int, path: str) -> int:
 # --- pinned files ----------------------------------------------------------------------------------------------------
 
 
-ANOTHER: Final = "another directory has taken its place since the command was asked for; it was not run"
+ANOTHER: Final = "another directory replaced it after the request; the command was not run"
 
 LARGEST: Final = 64 << 20
 """Bytes of the largest content that is kept."""

@@ -483,7 +483,7 @@ class ViewHandle(NodeBase):
         if before is None:
             return None
         if now.same_as(before):
-            return f"{self._document.title} has again the content that was shown" if told else ""
+            return f"{self._document.title} has the shown content again" if told else ""
         # A model that has read of another change since then must know what the lines are compared with.
         note = f"compared with what statement {self.shown_in} shows" if told and self.shown_in else ""
         return report(self._document.title, self.path or "", before, now, self._context.count, note).delta
@@ -505,8 +505,8 @@ class ViewHandle(NodeBase):
             return ""  # or the symbol was replaced by its line, because the text is read by pages now
         line = self.place.line + self._revision.first_line
         if self._position.is_gone:
-            return f"{self.pos} is gone, the view stays at line {line}"
-        return f"{self.pos} is back, at line {line}"
+            return f"{self.pos} is gone, so the view stays at line {line}"
+        return f"{self.pos} is back at line {line}"
 
     def part(self) -> Part:
         revision, own = self._revision, limit_of(self._tokens)

@@ -86,7 +86,7 @@ async def reopen(
     history = await anyio.to_thread.run_sync(services.store.load, session_id)
     gap = next((position for position, event in enumerate(history) if event.seq != position), None)
     if gap is not None:
-        raise StoreError(f"event {gap} of session {session_id} is missing; restore the store from a copy")
+        raise StoreError(f"event {gap} of session {session_id} is missing; restore the store from a backup")
     was = _places(history)
     if confined:
         _check_confined(session_id, place, was)

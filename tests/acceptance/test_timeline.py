@@ -17,7 +17,7 @@ from tests.support.scripts import load
 
 pytestmark = pytest.mark.slow
 
-PAST = "Statements that the summary stands for, with handles as they are now:\n"
+PAST = "Statements that the summary replaces, with handles as they are now:\n"
 
 
 def results(asked: Asked) -> list[str]:

@@ -148,7 +148,7 @@ def test_a_terminal_shows_the_task_and_asks_the_same(tmp_path: Path, asking: str
             terminal.until("ask_about acts")
         terminal.type(TASK.request + ENTER)
         for asked in range(1, sum(ASKED[asking].values()) + 1):
-            terminal.until_it(lambda seen, asked=asked: seen.count("give the turn up") == asked, "a question")
+            terminal.until_it(lambda seen, asked=asked: seen.count("cancel the turn") == asked, "a question")
             terminal.type("y")
         told = terminal.until_it(lambda seen: unwrapped(TASK.summary) in unwrapped(seen), "the summary", SECONDS)
         terminal.type(CTRL_D)

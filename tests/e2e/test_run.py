@@ -152,7 +152,7 @@ def test_question_shows_the_whole_statement_and_accepts_each_key(tmp_path: Path)
     with on_terminal(home, "--model", model, REWINDOW_SANDBOX="off") as terminal:
         terminal.until("\n>")
         terminal.type("one" + ENTER)
-        seen = terminal.until("Run this statement? It has 101 lines, all shown above.", "  Esc  give the turn up")
+        seen = terminal.until("Run this statement? It has 101 lines, all shown above.", "  Esc  cancel the turn")
         assert all(f"a{i} = {i}\n" in seen for i in range(100))
         terminal.type("xY?n")
         terminal.until("x is no answer.", "Y is no answer.", "  n    Refuses this.", "Why not? (Enter: no reason)")
@@ -162,7 +162,7 @@ def test_question_shows_the_whole_statement_and_accepts_each_key(tmp_path: Path)
         for key in (ESCAPE, CTRL_C):
             before = terminal.text.count("[cancelled]")
             terminal.type("two" + ENTER)
-            terminal.until_it(lambda seen: seen.rstrip().endswith("give the turn up"), "the question")
+            terminal.until_it(lambda seen: seen.rstrip().endswith("cancel the turn"), "the question")
             terminal.type(key)
             terminal.until_it(lambda seen, before=before: seen.count("[cancelled]") > before, "the end of the turn")
             terminal.until_it(lambda seen: "\n>" in seen[-400:], "the next line")
@@ -192,13 +192,13 @@ def test_never_is_remembered_and_earlier_typing_answers_no_question(tmp_path: Pa
     with on_terminal(home, "--model", model, REWINDOW_SANDBOX="off") as terminal:
         terminal.until("\n>")
         terminal.type("go" + ENTER)
-        terminal.until("give the turn up")
+        terminal.until("cancel the turn")
         terminal.type("y")
         gate.reached()
         terminal.type("yyy")
         assert terminal.brackets_pastes
         gate.release()
-        terminal.until_it(lambda seen: seen.count("give the turn up") == 2, "the second question")
+        terminal.until_it(lambda seen: seen.count("cancel the turn") == 2, "the second question")
         assert "yyy" not in terminal.text
         terminal.type("N")
         terminal.until("N: never allow ", "Well.\n> yyy")

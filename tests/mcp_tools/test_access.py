@@ -246,11 +246,11 @@ def test_command_line_limits_client_roots(home: Path) -> None:
 def test_only_command_line_names_wide_roots(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "to home").symlink_to(home)
     for wide in ("/", str(home), str(home.parent), str(home / "to home")):
-        with pytest.raises(AccessError, match="too wide to work in; name a project with --root DIR"):
+        with pytest.raises(AccessError, match="too broad to serve; name a project with --root DIR"):
             session_roots(None, [Path(wide).as_uri()])
     assert command_line_roots(["/"]) == Roots(("/",))
     monkeypatch.chdir(home)
-    with pytest.raises(AccessError, match="too wide"):
+    with pytest.raises(AccessError, match="too broad"):
         session_roots(None, None)
     with pytest.raises(AccessError, match="not a directory"):
         command_line_roots([str(home / "nothing")])

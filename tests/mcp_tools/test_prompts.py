@@ -131,5 +131,5 @@ async def test_prompts(project: Path) -> None:
         assert "+three" in await prompt(caller, "review-changes")
         with pytest.raises(MCPError, match="`since` must be a cursor that `tick` returned, at most"):
             await prompt(caller, "review-changes", since="999999")
-        with pytest.raises(MCPError, match="Unknown prompt: other; there are orient, review-changes"):
+        with pytest.raises(MCPError, match="Unknown prompt: other; the prompts are orient, review-changes"):
             await prompt(caller, "other")

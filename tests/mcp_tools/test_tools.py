@@ -164,7 +164,7 @@ async def test_group_is_made_changed_and_closed(project: Path) -> None:
         assert without.startswith("g  src/*.py  ")
         assert "/100 tokens  lod 1  follows  statement 3" in without
         assert "g is closed" in await caller.text("group", name="g", close=True)
-        assert "There is no group g; none is open, `group` with `add` opens one." in await caller.error(
+        assert "There is no group g; open one with `group` and `add`." in await caller.error(
             "group", name="g", close=True
         )
         assert (await caller.text("view")).startswith("1 handle\na  view")
@@ -256,7 +256,7 @@ async def test_timeline_lists_statements(project: Path) -> None:
         whole = await caller.text("timeline", statement=1)
         assert "a = view('a.txt', tokens=60)\n--\n[a.txt]\n1\tline 1\n" in whole
         assert len((await caller.text("timeline", statement=1, tokens=30)).split()) < 40
-        assert "there are 1 to 2" in await caller.error("timeline", statement=3)
+        assert "the numbers are 1 to 2" in await caller.error("timeline", statement=3)
         for _ in range(30):
             await caller.text("view", name="a")
         assert (await caller.text("timeline", tokens=60)).split("\n")[0].endswith(" earlier; `statement` shows one")
@@ -264,7 +264,7 @@ async def test_timeline_lists_statements(project: Path) -> None:
 
 async def test_python_runs_only_if_allowed(project: Path) -> None:
     async with served(project) as caller:
-        with pytest.raises(MCPError, match="Unknown tool: run; there are view, group, tick, timeline"):
+        with pytest.raises(MCPError, match="Unknown tool: run; the tools are view, group, tick, timeline"):
             await caller.result("run", code="1")
         assert [tool.name for tool in (await caller.client.list_tools()).tools] == ["view", "group", "tick", "timeline"]
     async with served(project, runs=True) as caller:

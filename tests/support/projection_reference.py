@@ -86,7 +86,7 @@ def _of_surfaces(
             start = re.escape(node["name"]) + (r": [^\n]*" if heading == SHOWN else r" \([^\n]*\)")
             end = r"\n" if heading == SHOWN else r":\n" if text else r"\n"
             whole = re.compile(f"^{start}{end}{re.escape(text)}", re.M)
-            clause = re.compile(f"^{start}, as the result of statement \\d+ shows it\n", re.M)
+            clause = re.compile(f"^{start}, shown in the result of statement \\d+\n", re.M)
             left, shown = whole.subn("", left, count=1)
             left, referred = clause.subn("", left, count=1)
             is_listed = heading == GROUPS and key in by_result

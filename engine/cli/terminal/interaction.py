@@ -278,7 +278,7 @@ class AskingPermissions:
 
 _KEYS: Final = "Enter sends, Meta-Enter adds a line, Ctrl-C cancels, Ctrl-D leaves: /help"
 _NO_MODEL: Final = "No model is set, so what you type runs as Python. --model sets one."
-_MODEL: Final = "what you type is a task for it."
+_MODEL: Final = "type a task for it."
 
 
 def model_name(model: str) -> str:

@@ -182,7 +182,7 @@ class Program:
         if host.model_setup is not None and not host.model_setup.is_done:
             todo = host.model_setup.todo
             sys.stderr.write(
-                f"rewindow: no prompt can be answered yet: {todo[:1].lower()}{todo[1:]}, and start again\n"
+                f"rewindow: Rewindow cannot answer prompts yet: {todo[:1].lower()}{todo[1:]}, and start again\n"
             )
         host.warm_up()
         if is_old:
@@ -287,7 +287,7 @@ async def choose(
             raise SessionNotFoundError(SessionId(start))
         if len(rows) > 1:
             names = ", ".join(row.session_id for row in rows[:_MOST_NAMED])
-            raise InvalidRequestError(f"{start!r} is the start of {len(rows)} sessions: {names}; give more of it")
+            raise InvalidRequestError(f"{start!r} is the start of {len(rows)} sessions: {names}; type more of the id")
     row = rows[0]
     return await sessions.load(row.session_id, moved_to), row.title, True
 

@@ -351,7 +351,9 @@ class TextOutput(JsonOutput):
             printed = self._printed.pop(name, None)
             self._write(name, as_printed(captured.text) if printed is None else printed.end())
             if captured.truncated:
-                self._block("stderr", f"rewindow: {name} had {captured.total_bytes:,} bytes; only the first are shown")
+                self._block(
+                    "stderr", f"rewindow: {name} had {captured.total_bytes:,} bytes; only the beginning is shown"
+                )
         self._block("stdout", as_printed(given(event)))
         if event.exception is not None and event.status != "cancelled":
             traceback = event.exception.traceback or f"{event.exception.type}: {event.exception.message}"

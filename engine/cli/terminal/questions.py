@@ -44,9 +44,9 @@ REFUSE: Final = "n"
 _MEANINGS: Final = {
     "y": "Allows this once. The next one asks again.",
     "s": "Allows this, and all further changes of files by the same statement.",
-    "a": "Allows this and whatever the label names, in this session.",
+    "a": "Allows this, and everything that the label names, in this session.",
     "n": "Refuses this. You can type a reason, which the model reads; Enter sends it.",
-    "N": "Refuses this and whatever the label names, in this session, without asking again.",
+    "N": "Refuses this, and everything that the label names, in this session. Never asks again.",
 }
 _CHARS: Final = 100
 """The most characters of a one-line summary."""
@@ -101,14 +101,14 @@ def asked(question: PermissionQuestion) -> list[Fragment]:
         for fragment in (("strong", f"  {option.key}"), ("", f"    {option.label}\n"))
     ]
     more: list[Fragment] = [("strong", "  ?"), ("", "    explain the keys\n")]
-    dismiss: list[Fragment] = [("strong", "  Esc"), ("", "  give the turn up\n")]
+    dismiss: list[Fragment] = [("strong", "  Esc"), ("", "  cancel the turn\n")]
     return [("notice", f"{_sentence(question.subject)}\n"), *rows, *more, *dismiss]
 
 
 def explained(question: PermissionQuestion) -> list[Fragment]:
     """Explain each key of the question."""
     rows = [(option.key, _MEANINGS[option.key]) for option in options(question)]
-    rows += [("Esc", "Ends the turn as cancelled, as Ctrl-C does. Nothing of what is asked is done.")]
+    rows += [("Esc", "Cancels the turn, like Ctrl-C. Nothing that the question asks is done.")]
     return [fragment for key, text in rows for fragment in (("strong", f"  {key:<4} "), ("", f"{text}\n"))]
 
 
@@ -116,7 +116,7 @@ def unknown(question: PermissionQuestion, key: str) -> list[Fragment]:
     """Report that a key is not an answer, and list the keys."""
     name = key if len(key) == 1 and key.isprintable() else _KEY_NAMES.get(key, "This key")
     keys = ", ".join(option.key for option in options(question))
-    return [("quiet", f"  {name} is no answer. The keys are {keys} and Esc; ? explains them.\n")]
+    return [("quiet", f"  {name} is not an answer. The keys are {keys} and Esc; ? explains them.\n")]
 
 
 def _sentence(subject: PermissionSubject) -> str:
@@ -127,11 +127,11 @@ def _sentence(subject: PermissionSubject) -> str:
             return f"Run this statement? It has {_lines(source)}, all shown above."
         case FileSubject(changes=changes):
             part = (
-                "The beginning of the change is shown above" if is_cut(changes) else "The change is shown above, whole"
+                "The beginning of the change is shown above" if is_cut(changes) else "The whole change is shown above"
             )
             return f"Write this file? {part}."
         case TreeSubject():
-            return "Do this to the files?"
+            return "Change these files?"
         case CommandSubject(command=command, cwd=cwd, outside=outside):
             place = f"{legible_line(cwd)}, outside of the sandbox" if outside else legible_line(cwd)
             return f"Run this command in {place}? It has {_lines(command)}, all shown above."

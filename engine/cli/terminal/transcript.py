@@ -77,7 +77,7 @@ _OPENING_CHARS: Final = 400
 _PAST_CHARS: Final = 4_000
 """The most of one text of the past; the middle is cut."""
 _STREAMS: Final = ("stdout", "stderr")
-_CONDENSED: Final = "the conversation so far was replaced by a summary of it"
+_CONDENSED: Final = "a summary replaced the conversation so far"
 
 
 class Reading(Struct, frozen=True):
@@ -475,8 +475,8 @@ class Transcript:
 
 _STOPS: Final[dict[StopCause, str]] = {
     "cancelled": "cancelled",
-    "max_tokens": "the reply was cut: it reached the length that the model allows",
-    "max_turn_requests": "stopped: as many model calls as one turn may have (max_rounds)",
+    "max_tokens": "the reply was cut off at the model's length limit",
+    "max_turn_requests": "stopped: the turn reached its limit of model calls (max_rounds)",
     "refusal": "the model refused to answer",
     "error": "error",
 }

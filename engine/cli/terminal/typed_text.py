@@ -165,17 +165,15 @@ def _open(session: Session, argument: str) -> str:
     number = argument.strip() or (str(cells[-1].index) if cells else "")
     cell = next((cell for cell in cells if str(cell.index) == number), None)
     if cell is None or cell.finished is None:
-        return f"There is no result of a statement {code_span(number)}." if number else "No statement has run yet."
+        return f"Statement {code_span(number)} has no result." if number else "No statement has run yet."
     result = as_printed(result_text(cell.finished))
-    return f"Statement {number}:\n{fenced(result)}" if result else f"Statement {number} gave nothing."
+    return f"Statement {number}:\n{fenced(result)}" if result else f"Statement {number} has no output."
 
 
 def _sandbox(session: Session, _argument: str) -> str:
     entered = next((event for event in reversed(session.path) if isinstance(event, DomainEntered)), None)
     return (
-        "No statement of a model has run yet, so nothing is sandboxed."
-        if entered is None
-        else (entered_sentence(entered))
+        "No model statement has run yet, so nothing is sandboxed." if entered is None else (entered_sentence(entered))
     )
 
 
@@ -188,10 +186,8 @@ LOCAL_COMMANDS: Final[dict[str, LocalCommand]] = {
     for command in (
         LocalCommand("mode", f"[{' | '.join(MODES)}]", "Show the mode, or set it", _mode, tuple(MODES)),
         LocalCommand("option", "[NAME VALUE]", "Show the session's options, or set one", _option, tuple(OPTIONS)),
-        LocalCommand(
-            "open", "[K]", "Show the whole result of statement K; Ctrl-O opens the last that is folded", _open
-        ),
-        LocalCommand("sandbox", "", "Show what statements may do by themselves, and what asks", _sandbox),
+        LocalCommand("open", "[K]", "Show the whole result of statement K; Ctrl-O opens the last folded one", _open),
+        LocalCommand("sandbox", "", "Show what statements may do without asking", _sandbox),
         LocalCommand("exit", "", "Leave; so do `quit` and Ctrl-D", _exit),
     )
 }

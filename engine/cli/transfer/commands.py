@@ -68,11 +68,11 @@ LARGEST: Final = 256 << 20
 def export_session(
     session: str = typer.Argument(metavar="SESSION", help="The session's id, or the start of it."),
     output: str = typer.Option("-", "--output", "-o", metavar="FILE", help="Where to write it; - is standard output."),
-    force: bool = typer.Option(False, "--force", "-f", help="Replace a file that is there."),
+    force: bool = typer.Option(False, "--force", "-f", help="Overwrite an existing file."),
 ) -> None:
     """Write a session as JSON lines, for `rewindow import`. Everything it refers to is included."""
     if not force and os.path.isfile(output) and not os.path.abspath(output).startswith("/dev/"):
-        raise InvalidRequestError(f"{shown(output)} is there already; --force replaces it")
+        raise InvalidRequestError(f"{shown(output)} already exists; --force overwrites it")
     with store() as opened:
         remarks: list[str] = []
         lines = export_lines(opened, find(opened, session).session_id, redactor(), remarks.append)
@@ -128,9 +128,9 @@ def _write(descriptor: int, lines: Iterable[bytes], name: str) -> None:
 
 def import_session(
     file: str = typer.Argument(metavar="FILE", help="What to import; - is standard input."),
-    new_id: str = typer.Option("", "--as", metavar="NEW_ID", help="The id that it gets here, instead of its own."),
+    new_id: str = typer.Option("", "--as", metavar="NEW_ID", help="Import it under this id instead of its own."),
     chosen_format: str = typer.Option(
-        "", "--format", metavar="FORMAT", help=f"One of {', '.join(_NAMES)}; default: found out from the content."
+        "", "--format", metavar="FORMAT", help=f"One of {', '.join(_NAMES)}; default: detected from the content."
     ),
     cwd: str = typer.Option(
         "", "--cwd", metavar="DIR", help="Where another program's conversation continues; default: here."
@@ -138,7 +138,7 @@ def import_session(
 ) -> None:
     """Add an exported session or another program's conversation. If anything is wrong with it, nothing is added."""
     if chosen_format not in ("", *_NAMES):
-        raise typer.BadParameter(f"{chosen_format!r} is no format; known are {', '.join(_NAMES)}")
+        raise typer.BadParameter(f"{chosen_format!r} is not a known format; use one of {', '.join(_NAMES)}")
     name = "standard input" if file == "-" else shown(file)
     try:
         with store() as opened, _source(file) as source:
@@ -198,7 +198,7 @@ def import_foreign(opened: Store, source: IO[bytes], name: str, options: ImportO
     minter, now = Minter(clock, SystemEntropy()), clock.now()
     found, imported = read(data, name, Writer(minter, cwd, now), options.format)
     if not imported.report.imported:
-        raise InvalidRequestError(f"{name}: nothing in it belongs to a conversation")
+        raise InvalidRequestError(f"{name}: it contains no conversation")
     # The log of a running session redacts everything too.
     hidden = redactor()
     events = tuple(redact_event(hidden, event) for event in imported.events)
@@ -217,7 +217,7 @@ def _report(imported: Imported, events: tuple[Event, ...]) -> None:
     for event in events:
         fold.apply(event)
     if fold.warning is not None:
-        typer.echo(f"warning: {fold.warning}; they stay on the log, but models do not see them", err=True)
+        typer.echo(f"warning: {fold.warning}; they stay in the log, but models do not see them", err=True)
 
 
 def recognised(document: Document) -> Format:
@@ -242,6 +242,6 @@ def read(data: bytes, name: str, writer: Writer, chosen_format: str | None = Non
     document = parse(data, name)
     found = next((each for each in FORMATS if each.name == chosen_format), None) or recognised(document)
     if document.replaced:
-        writer.report.noted["characters that are no Unicode, replaced"] += document.replaced
+        writer.report.noted["invalid Unicode characters, replaced"] += document.replaced
     found.read(document, writer)
     return found, writer.finish()

@@ -67,7 +67,9 @@ def parse(data: bytes, name: str) -> Document:
     try:
         text = data.decode(json.detect_encoding(data)).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise InvalidRequestError(f"{name}: byte {error.start} is no {error.encoding}: {error.reason}") from error
+        raise InvalidRequestError(
+            f"{name}: byte {error.start} is not valid {error.encoding}: {error.reason}"
+        ) from error
     values = list(_values(text, name))
     if not values:
         raise InvalidRequestError(f"{name}: it is empty")
@@ -108,10 +110,10 @@ def _values(text: str, name: str) -> Iterator[tuple[str, object]]:
             value, at = _DECODER.raw_decode(text, at)
         except json.JSONDecodeError as error:
             raise InvalidRequestError(
-                f"{name}, line {error.lineno}: this is no JSON: {error.msg} (column {error.colno})"
+                f"{name}, line {error.lineno}: this is not JSON: {error.msg} (column {error.colno})"
             ) from error
         except RecursionError as error:
-            raise InvalidRequestError(f"{place}: the JSON is nested too deep") from error
+            raise InvalidRequestError(f"{place}: the JSON is nested too deeply") from error
         yield place, value
         at = _past_space(text, at)
 
@@ -131,10 +133,10 @@ def _opened(value: Fields) -> tuple[Fields, list[object] | None]:
 
 def _item(place: str, member: object) -> Item:
     if not isinstance(member, dict):
-        raise InvalidRequestError(f"{place}: this is {_type(member)}, where a JSON object was due")
+        raise InvalidRequestError(f"{place}: this must be a JSON object, not {_type(member)}")
     fields = cast("Fields", member)
     if any(isinstance(fields.get(key), list) for key in _LISTS) and "role" not in fields and "kind" not in fields:
-        raise InvalidRequestError(f"{place}: there is more than one conversation; import them one at a time")
+        raise InvalidRequestError(f"{place}: the file has more than one conversation; import them one at a time")
     return Item(place, fields)
 
 

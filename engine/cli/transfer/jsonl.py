@@ -105,7 +105,7 @@ def _events(store: Store, row: SessionRow) -> Iterator[Event]:
 
 
 def _missing(session_id: SessionId, expected: int) -> StoreError:
-    return StoreError(f"event {expected} of session {session_id} is missing; restore the store from a copy")
+    return StoreError(f"event {expected} of session {session_id} is missing; restore the store from a backup")
 
 
 class _Contents:
@@ -157,7 +157,7 @@ class _Contents:
         """Yield remarks on what the export lacks."""
         if self._lost_count:
             lost = f"{self._lost_count:,} {plural(self._lost_count, 'content')} of session {self._session_id}"
-            yield f"{lost} cannot be read, and the export names each; restore the store from a copy to export all"
+            yield f"{lost} cannot be read; the export names each; restore the store from a backup to export everything"
         if self._dropped:
             kept = f"{self._dropped:,} kept {plural(self._dropped, 'value')}"
             yield f"{kept} of session {self._session_id} had been dropped to stay within past_bytes"
@@ -209,7 +209,7 @@ def import_lines(
     with rereadable(source) as lines:
         row = _Reader(lines, name).check(new_id)
         if any(known.session_id == row.session_id for known in store.rows()):
-            raise InvalidRequestError(f"there is a session {row.session_id} already; import this one under another id")
+            raise InvalidRequestError(f"session {row.session_id} already exists; choose another id with --as")
         lines.seek(0)
         reader = _Reader(lines, name)
         reader.header()
@@ -217,7 +217,7 @@ def import_lines(
         store.add(replace(row, title=title), redact_items(redactor, reader.items()))
     if reader.lost:
         lost = f"{reader.lost:,} {plural(reader.lost, 'content')} of session {row.session_id}"
-        remark(f"{lost} cannot be imported: the export lacks it; a rebuild names what is missing")
+        remark(f"{lost} cannot be imported: the export lacks it; a rebuild names each missing value")
     return store.row(row.session_id)
 
 
@@ -281,7 +281,7 @@ class _Reader:
         header = cast("dict[str, Any]", fields)
         if header.get("version") != VERSION:
             found = cut_line(repr(header.get("version")), _SHOWN_CHARS)
-            self._refuse(f"version {found} of the format is not known; upgrade rewindow")
+            self._refuse(f"version {found} of the format is unknown; upgrade Rewindow")
         for field, expected in _TYPES:
             if field not in header or not isinstance(header[field], expected) or isinstance(header[field], bool):
                 self._refuse(f"the header's {field} is missing or of the wrong kind")
@@ -310,7 +310,7 @@ class _Reader:
             if line.startswith(_BLOB_START):
                 digest, data = self._blob(line)
                 if digest in seen:
-                    self._refuse(f"content {digest} is there twice")
+                    self._refuse(f"content {digest} appears twice")
                 seen.add(digest)
                 waiting.add(digest)
                 if data is None:
@@ -327,7 +327,7 @@ class _Reader:
             last = event
             yield event
         if waiting or expected != self._events:
-            self._refuse(f"it ends after {expected} of {self._events} events; export the session again")
+            self._refuse(f"the file ends after {expected} of {self._events} events; export the session again")
         if begun is not None:
             last = _abandoned(begun, expected)
             yield last
@@ -339,14 +339,14 @@ class _Reader:
         try:
             event = decode(line)
         except UndecodableEventError as error:
-            self._refuse(f"this is no event: {error}")
+            self._refuse(f"this is not an event: {error}")
         if event.seq != expected:
-            self._refuse(f"event {event.seq} where {expected} was expected")
+            self._refuse(f"expected event {expected}, not {event.seq}")
         if isinstance(event, ToolCall):
             self._check_arguments(event)
         if isinstance(event, EffectAnswered) and event.result is not None and event.result not in seen:
             needed = cut_line(event.result, _SHOWN_CHARS)
-            self._refuse(f"the event needs content {needed}, which does not come before it")
+            self._refuse(f"the event needs content {needed}, which must come before it")
         return event
 
     def _check_arguments(self, call: ToolCall) -> None:

@@ -49,7 +49,7 @@ def system(item: Item, writer: Writer) -> None:
     if not writer.begun:
         writer.system(text)
         return
-    writer.report.noted["later system messages, as messages of the user"] += 1
+    writer.report.noted["later system messages, as user messages"] += 1
     writer.user(f"[system] {text}")
 
 
@@ -89,7 +89,7 @@ def think_aloud(fields: Fields, reply: Reply, report: Report) -> None:
 def refuse_without_messages(document: Document) -> None:
     """Raise InvalidRequestError for an empty list."""
     if not document.items:
-        Item(document.name, {}).refuse("there is no message in it")
+        Item(document.name, {}).refuse("it contains no message")
 
 
 # Content: text, or a list of typed parts. A part that is not text becomes a bracketed note. The parts of all

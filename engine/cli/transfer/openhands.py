@@ -50,7 +50,7 @@ class _Reader:
     def read(self, item: Item) -> None:
         kind = item.fields.get("kind")
         if not isinstance(kind, str) or not kind:
-            item.refuse("it has no kind; an event of OpenHands names its class there")
+            item.refuse("it has no kind, which names the class of an OpenHands event")
         self.writer.at = _seconds(item.fields.get("timestamp"), self.writer.at)
         self._note_branch(item.fields.get("parent_id"))
         row = _ROWS.get(kind)
@@ -67,7 +67,7 @@ class _Reader:
         if not isinstance(parent, str):
             return
         if parent in self.parents:
-            self.writer.report.noted["branches, all of them one after the other"] += 1
+            self.writer.report.noted["branches, one after the other"] += 1
         self.parents.add(parent)
 
     def _enter(self, item: Item, before: int) -> None:
@@ -135,7 +135,7 @@ class _Reader:
         if item.fields.get("id") in self.summaries:
             self.writer.report.ignored["CondensationSummaryEvent that its condensation holds"] += 1
             return
-        self.writer.report.noted["summaries, as messages of the user"] += 1
+        self.writer.report.noted["summaries, as user messages"] += 1
         self.writer.user(f"[summary of earlier events] {_text(item, 'summary')}")
 
     # --- condensations --------------------------------------------------------------------------------------------
@@ -143,12 +143,12 @@ class _Reader:
     def condensation(self, item: Item) -> None:
         names = item.fields.get("forgotten_event_ids", [])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in cast("list[object]", names)):
-            item.refuse("its forgotten_event_ids are no list of ids")
+            item.refuse("its forgotten_event_ids are not a list of ids")
         gone = frozenset(cast("list[str]", names))
         self.entries = [entry for entry in self.entries if entry.name not in gone]
         summary, offset = item.fields.get("summary"), item.fields.get("summary_offset")
         if not isinstance(summary, (str, type(None))) or not isinstance(offset, (int, type(None))):
-            item.refuse("its summary is no text, or its summary_offset no number")
+            item.refuse("its summary is not text, or its summary_offset is not a number")
         ours = tuple(each for name, became in self.ours.items() if name in gone for each in became)
         place = None if offset is None else sum(len(entry.ours) for entry in self.entries[: max(offset, 0)])
         named = self.writer.condensation(ours, summary, place)
@@ -230,14 +230,14 @@ def read(document: Document, writer: Writer) -> None:
 def _text(item: Item, key: str) -> str:
     value = item.fields.get(key)
     if not isinstance(value, str) or not value:
-        item.refuse(f"its {key} is missing or no text")
+        item.refuse(f"its {key} is missing or not text")
     return value
 
 
 def _object(item: Item, key: str) -> Fields:
     value = item.fields.get(key)
     if not isinstance(value, dict):
-        item.refuse(f"its {key} is missing or no object")
+        item.refuse(f"its {key} is missing or not an object")
     return cast("Fields", value)
 
 

@@ -184,7 +184,7 @@ class Writer:
         if name is not None:
             self._add(TitleChanged(title=name))
         if self._renamed:
-            self.report.noted["response ids used again, renamed"] = len(self._renamed)
+            self.report.noted["reused response ids, renamed"] = len(self._renamed)
         if self._system:
             self._attach("\n\n".join(self._system))
         return Imported(tuple(self._events), name, self.report)
@@ -226,7 +226,7 @@ class Writer:
         name = named if isinstance(named, str) and named else str(self._minter.tool_call())
         call_id = ToolCallId(self._names.take(name))
         if call_id != name:
-            self.report.noted["tool call ids used twice, renamed"] += 1
+            self.report.noted["repeated tool call ids, renamed"] += 1
         self._batches.called(call_id)
         self._ids[name] = call_id
         self._open[call_id] = call.tool
@@ -298,7 +298,7 @@ class Reply:
                 value = None
         if isinstance(value, dict):
             return cast("dict[str, object]", value)
-        self._writer.report.noted["arguments that are no JSON object"] += 1
+        self._writer.report.noted["arguments that are not a JSON object"] += 1
         return {"text": arguments}
 
 
@@ -381,7 +381,7 @@ class Report:
         if self.system_chars:
             yield (
                 f"system prompt: {self.system_chars:,} characters, kept as an attachment of the first message;"
-                " the agent has instructions of its own"
+                " the agent has its own instructions"
             )
         if self.noted:
             yield f"turned into notes: {_listed(self.noted)}"

@@ -53,7 +53,7 @@ def make_model(spec: str) -> Model:
     kind, _, argument = spec.partition(":")
     make = MODELS.get(kind)
     if make is None:
-        raise InvalidRequestError(f"no model {kind!r}; there is {', '.join(MODELS)}")
+        raise InvalidRequestError(f"unknown model {kind!r}; use one of {', '.join(MODELS)}")
     return make(argument)
 
 

@@ -35,7 +35,7 @@ from ..tail.results import CLOSING, OPENING
 _FENCE: Final = re.compile(r"\A\s*```(?:python|py)?[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
 _HELP: Final = """\
-That is not Python, and no language model is configured, so what you type runs as a statement.
+That is not Python. No language model is configured, so your input runs as a statement.
 
     readme = view("README.md", tokens=800)      a window on a file
     readme.SetPos("40").SetTokens(2000)         move it, resize it
@@ -84,7 +84,7 @@ class DirectModel:
             case ToolResult():
                 pass  # the result of a typed statement is the answer, and is shown already
             case UserMessage(attachments=attachments) if any(map(is_long_text, attachments)):
-                yield TextDelta(f"That is longer than a statement may be ({MAX_TEXT_CHARS:,} characters).")
+                yield TextDelta(f"A statement may have at most {MAX_TEXT_CHARS:,} characters.")
             case UserMessage(text=text, attachments=attachments) if attachments and not text.strip():
                 yield TextDelta("/views lists what is open.")
             case UserMessage(text=text):

@@ -87,7 +87,7 @@ def exchanges(events: Iterable[Event]) -> list[Exchange]:
             case UserMessage():
                 _add_text(last, user_text(event))
             case Summary():
-                _add_text(last, f"[What happened before, summed up]\n{event.text}")
+                _add_text(last, f"[Summary of the earlier conversation]\n{event.text}")
             case ToolResult():
                 last.answered = last.answered or event.tool_call_id in last.results
             case AgentText() | AgentReasoning() if event.text.strip() or isinstance(event, AgentReasoning):

@@ -109,8 +109,8 @@ def failure_of(
     if calls_tools and _says(error, text, _NO_TOOLS):
         return ProviderFailure(
             ModelUnusableError(
-                f"{name}: {text}; to use it all the same, add {name} to models_without_tools "
-                "(REWINDOW_MODELS_WITHOUT_TOOLS) and start the agent again"
+                f"{name}: {text}; to use it anyway, add {name} to models_without_tools "
+                "(REWINDOW_MODELS_WITHOUT_TOOLS) and restart the agent"
             )
         )
     if isinstance(error, ModelContextWindowExceededError) or _is_too_long(error, text):
@@ -301,7 +301,7 @@ class _Answer:
             case "error":
                 raise ModelError(f"the provider ended the reply with an error: {details.get('finish_reason')}")
             case None if self._call is None:
-                raise ModelError("the reply broke off before its end")
+                raise ModelError("the reply ended early")
             case _:
                 asked = self._asked(self._call) if self._call is not None and statements else []
                 return [*signals, *asked, ReplyEnded()]

@@ -191,7 +191,8 @@ def setup_of(spec: str, environ: Mapping[str, str]) -> ModelSetup | None:
     if not provider.variables:
         return ModelSetup(
             f"Set up {provider.name}",
-            f"{route.name} needs what the documentation of {provider.name} says; REWINDOW_MODEL chooses another model.",
+            f"{route.name} must be set up as the documentation of {provider.name} describes;"
+            " REWINDOW_MODEL chooses another model.",
             is_done=True,
         )
     names = " or ".join(provider.variables)
@@ -212,7 +213,7 @@ def _addresses(provider: Provider) -> list[str]:
 
 def unusable(sentence: str) -> ModelSetup:
     """Return the setup for a model that does not exist."""
-    again = f"{sentence}; set REWINDOW_MODEL, and start the agent again."
+    again = f"{sentence}; set REWINDOW_MODEL, and restart the agent."
     return ModelSetup("Choose another model", again, is_done=False, failure=sentence)
 
 

@@ -331,7 +331,7 @@ def source_of(tool: str, arguments: str | dict[str, object] | None) -> str:
     and the provider sees each call answered.
     """
     if tool != STATEMENT_TOOL:
-        return raising(NameError, f"there is no tool {tool!r}; call {STATEMENT_TOOL!r} with a cell as `source`")
+        return raising(NameError, f"unknown tool {tool!r}; call {STATEMENT_TOOL!r} with a cell as `source`")
     try:
         if isinstance(arguments, str):
             return msgspec.json.decode(arguments, type=_Arguments).source
@@ -351,7 +351,7 @@ def raising(kind: type[Exception], message: str) -> str:
 # --- replies ---------------------------------------------------------------------------------------------------------
 
 
-_NOT_CLOSED = f"the block has no {CLOSING}, so nothing of it was run; write all of it again"
+_NOT_CLOSED = f"the block has no {CLOSING}, so it was not run; write the whole block again"
 
 
 async def with_written_statement(

@@ -343,7 +343,7 @@ def lost_sentence(event: ServerLost) -> str:
     """Tell which server is lost, and why."""
     return (
         f"MCP server {event.server!r}, the module {event.module}, is not connected"
-        f"{', and is tried again' if event.again else ''}: {event.reason}"
+        f"{'; Rewindow will try again' if event.again else ''}: {event.reason}"
     )
 
 

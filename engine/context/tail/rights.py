@@ -19,7 +19,7 @@ _SHOWN: Final = 50
 _BEFORE: Final = 3
 """Number of different rights that a sentence about earlier runs lists."""
 _IN_ASK: Final = (
-    "Any other file change by their Python code, and any command, asks in the mode ask and is refused in plan;"
+    "Any other file change by their Python code, and any command, asks in mode ask and is refused in mode plan;"
     " databases, C code and programs that they start cannot write elsewhere."
 )
 _IN_AUTO: Final = "Commands run in there too; bash(command, outside=True) asks to run one without."
@@ -42,7 +42,7 @@ def before_phrase(given: Collection[Rights | None]) -> str:
     None means imported.
     """
     held = [rights_phrase(rights) for rights in given if rights is not None]
-    imported = ["elsewhere (they were imported, and nothing was allowed to them here)"] if None in given else []
+    imported = ["elsewhere (they were imported and had no rights here)"] if None in given else []
     return "; or ".join([*dict.fromkeys(held), *imported][:_BEFORE])
 
 
@@ -77,8 +77,8 @@ def rebuild_sentence(subject: RebuildSubject) -> str:
     which = f"{plural(count, 'Statement')} {shown}"
     before = f" Before, they ran {subject.before}." if subject.before else ""
     return (
-        f"{which} ran with fewer rights than statements have now: they run {rights_phrase(subject)}.{before} To have"
-        " the names that were bound then, they would run again with more rights. Otherwise these names are lost."
+        f"{which} ran with fewer rights than statements have now: they run {rights_phrase(subject)}.{before} To"
+        " restore their names, they must run again with more rights. Otherwise these names are lost."
     )
 
 

@@ -117,7 +117,7 @@ def _entry(item: FeedItem, names: Mapping[str, str]) -> str:
 
 
 def _omitted_changes(changes: int) -> str:
-    return f"{DOTS} {changes} {plural(changes, 'change')} not shown for want of room\n" if changes else ""
+    return f"{DOTS} {changes} {plural(changes, 'change')} omitted for lack of room\n" if changes else ""
 
 
 # --- handles ---------------------------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def _surface_text(surface: Surface, text: str) -> str:
 
 def as_shown_by(statement: int) -> str:
     """Write the clause that replaces a render that stands in a result."""
-    return f"as the result of statement {statement} shows it"
+    return f"shown in the result of statement {statement}"
 
 
 def _surfaces_part(heading: str, kept: Sequence[tuple[Surface, str]], note: str, count: Count) -> Part:
@@ -290,7 +290,7 @@ def _omitted_surfaces(left: Sequence[Surface]) -> str:
         return ""
     names = ", ".join(each.name for each in left[:_NAMED])
     rest = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-    return f"{DOTS} not shown for want of room: {names}{rest}\n"
+    return f"{DOTS} omitted for lack of room: {names}{rest}\n"
 
 
 # --- blocks ----------------------------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ def _omitted_blocks(left: Sequence[Block], older: int, advice: str, named: int) 
         return ""
     names = ", ".join(dict.fromkeys(block.name for block in left[:named]))
     which = names and f"{': ' if number == len(left[:named]) else ', among them '}{names}"
-    return f"{DOTS} {number} not shown for want of room{which}{advice}\n"
+    return f"{DOTS} {number} omitted for lack of room{which}{advice}\n"
 
 
 def _joined(heading: str, entries: Sequence[tuple[str, str, int]], note: str, count: Count) -> Part:

@@ -40,7 +40,7 @@ _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 _BEFORE: Final = re.compile(rb"[ \t]*;[ \t]*\Z")
 _MOST_REMARKS: Final = 4
 """Largest number of comments on one statement."""
-_OTHERWISE: Final = "that are otherwise by now"
+_OTHERWISE: Final = "that have changed since"
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +237,7 @@ def _remark(made: MadeHandle, policies: Mapping[str, Policy]) -> str:
 # --- the section -----------------------------------------------------------------------------------------------------
 
 
-HEADING: Final = "Statements that the summary stands for, with handles as they are now:\n"
+HEADING: Final = "Statements that the summary replaces, with handles as they are now:\n"
 TIMELINE_TOKENS: Final = 1_200
 """Largest budget of the section. Small, because every call reads the tail again."""
 

@@ -44,18 +44,22 @@ def refusal(entries: Sequence[Event], indices: Sequence[int], condensation: Cond
     forgotten = frozenset(condensation.forgotten)
     missing = forgotten - {entry.event_id for entry in entries}
     if missing:
-        return f"{min(missing)} is not in the View; name events that are"
+        return f"{min(missing)} is not in the View; forget only events in the View"
     for low, high, gap in _unsafe_cuts(entries, indices, forgotten):
-        return f"the cut {low}:{high} would split what belongs together; gap {gap} is no manipulation index"
+        return f"the cut {low}:{high} would split related events; gap {gap} is not a manipulation index"
     if (condensation.summary is None) != (condensation.summary_offset is None):
-        return "a summary and its offset go together; give both or neither"
+        return "give both a summary and its offset, or neither"
     if condensation.summary_offset is None:
         return None
     kept = len(entries) - sum(entry.event_id in forgotten for entry in entries)
     if not 0 <= condensation.summary_offset <= kept:
-        return f"summary offset {condensation.summary_offset} is outside 0..{kept}, the gaps of what remains"
+        return (
+            f"summary offset {condensation.summary_offset} is outside 0..{kept}, the gaps between the remaining events"
+        )
     if not offset_is_safe(entries, indices, condensation):
-        return f"summary offset {condensation.summary_offset} would split what belongs together; it is no index"
+        return (
+            f"summary offset {condensation.summary_offset} would split related events; it is not a manipulation index"
+        )
     return None
 
 

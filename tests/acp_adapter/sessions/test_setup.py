@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
     [
         ("provider:openai:gpt-5", "Set OPENAI_API_KEY", "openai:gpt-5 needs a key: set OPENAI_API_KEY in the environ"),
         ("provider:gemini:pro", "Set GOOGLE_API_KEY or GEMINI_API_KEY", "gemini:pro needs a key: set GOOGLE_API_KEY"),
-        ("provider:nosuch:x", "Set up nosuch", "nosuch:x needs what the documentation of nosuch says"),
+        ("provider:nosuch:x", "Set up nosuch", "nosuch:x must be set up as the documentation of nosuch"),
     ],
 )
 async def test_initialize_says_what_the_model_needs(tmp_path: Path, model: str, name: str, said: str) -> None:
@@ -57,7 +57,7 @@ async def test_no_setup_without_a_provider(agent: Client) -> None:
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        ("nosuch", "no model 'nosuch'; there is direct, scripted, provider; set REWINDOW_MODEL, and start the agent"),
+        ("nosuch", "unknown model 'nosuch'; use one of direct, scripted, provider; set REWINDOW_MODEL, and restart"),
         ("provider:openai", "model `provider` needs a provider and a model"),
         ("scripted:/no/such/file", "script /no/such/file cannot be read"),
     ],

@@ -105,7 +105,7 @@ def test_an_export_to_a_file_is_private_and_whole(home: Home) -> None:
     path.write_text("older")
     refused = home.run("export", "ses_a", "-o", str(path))
     assert (refused.returncode, refused.stderr.count("\n"), path.read_text()) == (1, 1, "older")
-    assert "is there already; --force replaces it" in refused.stderr
+    assert "already exists; --force overwrites it" in refused.stderr
     assert home.run("export", "ses_a", "-o", str(path), "--force").returncode == 0
     assert path.read_bytes() == home.run_bytes("export", "ses_a").stdout
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -176,11 +176,11 @@ def test_a_reader_that_left_is_no_error(long: Home, arguments: list[str]) -> Non
     [
         (b"", "standard input: it is empty"),
         (b"\xff\xfe\0\0", "standard input: it is empty"),
-        (b"\xff\xfe\n", "standard input: byte 2 is no utf-16-le: truncated data"),
+        (b"\xff\xfe\n", "standard input: byte 2 is not valid utf-16-le: truncated data"),
         (b"{}", "standard input: this is not a known conversation: OpenHands events"),
         (
             b'{"format":"rewindow-session","version":99}\n',
-            "standard input, line 1: version 99 of the format is not known",
+            "standard input, line 1: version 99 of the format is unknown",
         ),
     ],
 )
@@ -205,8 +205,8 @@ def test_ids_that_are_unknown_or_ambiguous_are_refused(home: Home, command: str)
     options = ["--yes"] if command == "delete" else []
     unknown, ambiguous = home.run(command, "nobody", *options), home.run(command, "ses_", *options)
     assert (unknown.returncode, ambiguous.returncode) == (1, 1)
-    assert unknown.stderr == "rewindow: no session nobody; list the sessions there are with `rewindow sessions`\n"
-    assert "'ses_' is the start of 2 sessions: ses_b, ses_a; give more of it\n" in ambiguous.stderr
+    assert unknown.stderr == "rewindow: no session nobody; `rewindow sessions` lists the sessions\n"
+    assert "'ses_' is the start of 2 sessions: ses_b, ses_a; type more of the id\n" in ambiguous.stderr
     assert (unknown.stdout, ambiguous.stdout) == ("", "")
     assert len(ids(home)) == 3
 
@@ -222,7 +222,7 @@ def test_delete_removes_nothing_if_one_name_is_wrong(home: Home) -> None:
 def test_delete_without_a_terminal_wants_to_be_told(home: Home) -> None:
     done = home.run("delete", "ses_a", stdin=b"y\n")
     assert done.returncode == 2
-    assert "give --yes" in done.stderr
+    assert "--yes deletes" in done.stderr
     assert len(ids(home)) == 3
 
 
@@ -242,7 +242,7 @@ def test_what_is_in_use_is_neither_deleted_nor_collected(home: Home) -> None:
     assert done.stderr == f"rewindow: session other is in use by process {os.getpid()}; close it there first\n"
     assert "0 sessions" in home.run("gc", "--older-than", "1w", "--dry-run").stdout
     collected = home.run_as_process("gc", "--older-than", "1w")
-    assert collected.stdout.splitlines()[0] == "left other, which is in use"
+    assert collected.stdout.splitlines()[0] == "kept other, which is in use"
     assert store.row("other").events == 3
     store.close()
 

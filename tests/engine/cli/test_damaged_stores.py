@@ -84,8 +84,8 @@ def test_unreadable_part_of_a_row_is_named_with_advice(whole: Path, tmp_path: Pa
         ("event undecodable", "event 5 of session ses_victim cannot be read: "),
         ("event empty", "event 5 of session ses_victim cannot be read: "),
         ("event nested deep", "event 5 of session ses_victim cannot be read: "),
-        ("event missing", "event 5 of session ses_victim is missing; restore the store from a copy\n"),
-        ("more events than there are", "event 41 of session ses_victim is missing; restore the store from a copy\n"),
+        ("event missing", "event 5 of session ses_victim is missing; restore the store from a backup\n"),
+        ("more events than there are", "event 41 of session ses_victim is missing; restore the store from a backup\n"),
     ],
 )
 def test_an_export_of_a_damaged_log_names_the_event(name: str, said: str, whole: Path, tmp_path: Path) -> None:

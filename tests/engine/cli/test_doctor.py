@@ -61,7 +61,7 @@ def test_where_all_is_well_nothing_fails(home: Home) -> None:
     assert found["secrets"][0][1].endswith(": DB_PASSWORD, MY_API_KEY, SORT_KEY")
     assert found["secrets"][1] == ("note", "not redacted, because they are shorter than 8 characters: DB_PASSWORD")
     assert found["secrets"][2][1].endswith(
-        "SORT_KEY; exempt those that are not secret with the option hidden_names, each after a `!`"
+        "SORT_KEY; if one is not secret, add it to the option hidden_names after a `!`"
     )
     assert "a value nobody" not in str(found)
     assert found["store"][0][1].startswith("3 sessions, ")
@@ -105,7 +105,7 @@ def test_missing_sandbox_layer_is_named_with_its_consequence(missing: Layer) -> 
     ("layers", "rule", "grade", "said"),
     [
         (LAYERS, "auto", "ok", "a model's statements run in a sandbox"),
-        (LAYERS, "off", "note", "no sandbox, as the setting says (the kernel could sandbox statements)"),
+        (LAYERS, "off", "note", "no sandbox, because the setting disables it (the kernel could sandbox statements)"),
         ((), "auto", "note", "no sandbox, because this kernel cannot sandbox statements: "),
         ((), "required", "failed", "sandbox = required: no model statement will run"),
     ],
@@ -126,7 +126,7 @@ def test_how_processes_are_bounded_is_said() -> None:
 def test_a_grammar_that_does_not_load_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tree_sitter_lua", None)
     said = [finding.text for finding in doctor.outlines() if finding.grade == "note"]
-    assert any("install it again: tree-sitter-lua for lua: " in text for text in said)
+    assert any("reinstall the grammar: tree-sitter-lua for lua: " in text for text in said)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_state_directory_that_is_a_file_is_a_failure(empty: Home) -> None:
     place.chmod(0o644)
     code, found = report(empty, REWINDOW_STATE_DIR=str(place))
     assert code == 1
-    assert found["permissions"] == [("failed", f"{place} is no directory; choose another state_dir")]
+    assert found["permissions"] == [("failed", f"{place} is not a directory; choose another state_dir")]
     assert not [text for findings in found.values() for _, text in findings if "chmod" in text or "Errno" in text]
 
 

@@ -134,7 +134,7 @@ def test_statements_run_again_and_what_differs_is_said(empty: Home, tmp_path: Pa
         (["rewind", "ses_x", "--to", "1"], "no session ses_x"),
         (["diff", "ses_", "b7"], "There is no branch b7; the session has main"),
         (["diff", "ses_", "main", "main"], "main cannot be compared with itself; name another branch"),
-        (["rewind", "s" * 500, "--to", "1"], f"no session {'s' * 79}…; list"),
+        (["rewind", "s" * 500, "--to", "1"], f"no session {'s' * 79}…; `rewindow sessions` lists"),
         (["rewind", "", "--to", "1"], "the session's id is empty"),
         (["delete", "", "--yes"], "the session's id is empty"),
     ],
@@ -187,7 +187,7 @@ def test_terminal_shows_the_running_statement_then_the_report_alone(
     empty: Home, project: Path, slow_session: str
 ) -> None:
     with on_terminal(empty, "replay", slow_session, "--from", "1") as shown:
-        shown.until("statement 2 (2 of 3); Ctrl-C goes back to where it was")
+        shown.until("statement 2 (2 of 3); Ctrl-C stops and restores the session")
         (project / "gate").touch()
         assert shown.ended() == 0
         assert shown.text.startswith("3 statements ran again, with their recorded answers")

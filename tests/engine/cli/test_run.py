@@ -139,7 +139,7 @@ def test_a_terminal_without_a_reader_is_told_what_to_do(tmp_path: Path) -> None:
         os.close(ours)
         os.close(theirs)
     assert done.returncode == 2
-    assert b"the output is no terminal; give the prompt with -p TEXT or on standard input" in done.stderr
+    assert b"the output is not a terminal; give the prompt with -p TEXT or on standard input" in done.stderr
 
 
 def test_nothing_of_it_is_loaded_by_an_agent() -> None:
@@ -370,4 +370,4 @@ def test_a_wrong_usage_is_code_2_and_prints_nothing(empty: Home, option: list[st
 def test_formats_are_for_one_prompt(empty: Home) -> None:
     code, seen = empty.run_on_a_terminal("run", "--output-format", "json")
     assert code == ExitCode.USAGE
-    assert b"give it with -p TEXT" in seen
+    assert b"give one with -p TEXT" in seen

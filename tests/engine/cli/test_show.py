@@ -237,7 +237,7 @@ def test_a_call_is_one_json_object_with_these_fields(empty: Home) -> None:
         (0, ("1",), 1, "No model has been called in this session"),
         (0, ("1", "--json"), 1, "No model has been called in this session"),
         (2, ("x",), 2, "Invalid value for '--projection'"),
-        (2, ("1", "--events"), 2, "give one"),
+        (2, ("1", "--events"), 2, "use only one"),
     ],
 )
 def test_a_call_that_there_is_not_is_an_error(
@@ -383,9 +383,9 @@ def test_the_command_prints_text_or_with_json_the_model(empty: Home) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--json"], "--json goes with --cycles"),
-        (["--events", "--json"], "--json goes with"),
-        (["--events", "--cycles"], "give one"),
+        (["--json"], "--json needs --cycles"),
+        (["--events", "--json"], "--json needs"),
+        (["--events", "--cycles"], "use only one"),
     ],
 )
 def test_options_that_do_not_go_together_are_wrong_usage(home: Home, options: list[str], reason: str) -> None:

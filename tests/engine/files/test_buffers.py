@@ -144,7 +144,7 @@ def test_an_unsaved_text_is_recorded_once_and_replayed(editing: Editing) -> None
     editing.hold("a.py", None)
     editing.moved(None)
     (changed,) = [event for event in editing.desk.tick() if isinstance(event, FileChanged)]
-    assert changed.delta == "a.py is on disk now as the editor had it"
+    assert changed.delta == "a.py now has the editor's text on disk"
     assert text_of(editing.desk.rebuilt(), "a") == editing.shown("a") == "1\tunsaved\n"
     assert editing.asked[-1] == [str(editing.desk.root / "a.py")]
 

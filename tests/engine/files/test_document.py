@@ -150,7 +150,7 @@ def test_a_view_whose_symbol_is_gone_stays_near(desk: Desk) -> None:
     desk.run("a = view('a.py', pos='class Other', freq='Sync')")
     desk.write("a.py", _TEXT.replace("Other", "Another"))
     (changed,) = [event for event in desk.tick() if isinstance(event, NodeChanged)]
-    assert "; class Other is gone, the view stays at line 9\n@@" in changed.delta
+    assert "; class Other is gone, so the view stays at line 9\n@@" in changed.delta
     assert desk.get("a").title == "a.py:9 (class Other is gone)"
     desk.write("a.py", "only\n")
     assert not any("is gone" in event.delta for event in desk.tick() if isinstance(event, NodeChanged))

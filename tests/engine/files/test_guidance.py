@@ -74,8 +74,8 @@ def test_links_out_of_the_project_are_not_read(project: Path) -> None:
     assert found(project / "app", project) == [
         (
             "app/AGENTS.md",
-            "@../../elsewhere.md (not read: no text file of the project)\n"
-            "@../inside.md (not read: no text file of the project)",
+            "@../../elsewhere.md (not read: not a text file of the project)\n"
+            "@../inside.md (not read: not a text file of the project)",
         )
     ]
 

@@ -272,7 +272,7 @@ def test_a_text_that_crosses_the_limit_is_read_accordingly(desk: Desk) -> None:
     assert desk.shown("show(v, lod=3)") == "(changed since statement 2: 5,002 lines became 2)\n"
     assert desk.shown("show(v.SetPos('class Foo'), tokens=30)").startswith("1\tclass Foo:")
     desk.write("a.py", "one\n")
-    assert deltas(desk.tick())[0].splitlines()[0].endswith("class Foo is gone, the view stays at line 1")
+    assert deltas(desk.tick())[0].splitlines()[0].endswith("class Foo is gone, so the view stays at line 1")
     desk.write("a.py", "# more\n" * 5_000)
     assert deltas(desk.tick())[0] == "a.py changed: 1 line became 5,000"
 

@@ -13,7 +13,7 @@ from engine.files.protected import ROWS, Appeared, Protection
 
 NAMES = ("config", "config.worktree", "hooks", "commondir")
 NAMED = "configuration of the repository names it"
-LINKED = "a link leads to it"
+LINKED = "other programs reach it through a link"
 
 
 def lay(root: Path, entries: dict[str, str], *repositories: str) -> None:

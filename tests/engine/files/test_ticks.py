@@ -114,13 +114,13 @@ def test_removed_and_restored_file_is_reported(desk: Desk) -> None:
     assert desk.tick() == ()
     assert "no file a.py" in desk.run("show(a)").displays[0].text
     path.mkdir()
-    assert change() == ("created", "a.py is there now: empty directory")
+    assert change() == ("created", "a.py exists now: empty directory")
     path.rmdir()
     assert change() == ("deleted", "a.py was deleted")
     desk.write("a.py", "one\ntwo\n")
-    assert change() == ("created", "a.py is there now: 2 lines")
+    assert change() == ("created", "a.py exists now: 2 lines")
     desk.write("a.py", b"\x00\x01")
-    assert change() == ("modified", "a.py is something else now: binary, 2 bytes, beginning with 00 01")
+    assert change() == ("modified", "a.py was replaced: binary, 2 bytes, beginning with 00 01")
 
 
 def test_any_failure_of_reading_is_a_state(desk: Desk) -> None:

@@ -127,7 +127,7 @@ async def test_summary_tells_what_happened_within_its_length(tmp_path: Path) -> 
         await run(session, "and now?")
         assert [type(message) for message in model.prompts[-1].messages] == [Summary, UserMessage]
         assert model.prompts[-1].tail.startswith(
-            "Statements that the summary stands for, with handles as they are now:\n"
+            "Statements that the summary replaces, with handles as they are now:\n"
             "# statement 1\nnotes = view('notes.md', tokens=500)\n"
             "# statement 2, error: ZeroDivisionError: division by zero\n1 / 0\n"
         )

@@ -158,15 +158,15 @@ async def test_escape_gives_up_the_turn_at_question_and_reason() -> None:
 async def test_unknown_key_is_reported_once_and_answers_nothing() -> None:
     given, shown = await answer("x", "x", "c-m", "y")
     assert given.outcome == "allowed"
-    assert shown.text.count("x is no answer. The keys are y, a, n, N and Esc; ? explains them.") == 1
-    assert "Enter is no answer." in shown.text
+    assert shown.text.count("x is not an answer. The keys are y, a, n, N and Esc; ? explains them.") == 1
+    assert "Enter is not an answer." in shown.text
 
 
 async def test_a_question_mark_explains_each_key() -> None:
     given, shown = await answer("?", "a")
     assert given == PermissionAnswer(outcome="allowed", remember=True)
     for key in ("y", "a", "n", "N", "Esc"):
-        assert f"\n  {key:<4} " in shown.text.partition("give the turn up")[2]
+        assert f"\n  {key:<4} " in shown.text.partition("cancel the turn")[2]
 
 
 @pytest.mark.parametrize("model", ["direct", "provider:openai:gpt-5", "scripted:/tmp/replies.jsonl"])

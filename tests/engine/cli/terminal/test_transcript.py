@@ -90,7 +90,7 @@ def test_streamed_text_is_not_repeated_when_whole() -> None:
 
 def test_condensation_is_noted_unless_compact_reports_it() -> None:
     gone = Condensation(forgotten=(), summary="so far")
-    note = "[the conversation so far was replaced by a summary of it]\n"
+    note = "[a summary replaced the conversation so far]\n"
     assert shown([CondensationRequest(reason="asked"), gone]) == ""
     assert shown([CondensationRequest(reason="budget"), gone]) == note
     assert shown([CondensationRequest(reason="asked"), gone, CondensationRequest(reason="budget"), gone]) == note

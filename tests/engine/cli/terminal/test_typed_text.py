@@ -91,15 +91,15 @@ def answer(line: str, of: Session) -> str | None:
 def test_open_shows_the_whole_result_of_a_statement() -> None:
     of = session("first", LONG, None)
     assert answer("/open 2", of) == f"Statement 2:\n```\n{LONG}\n```"
-    assert answer("/open", of) == "Statement 3 gave nothing."
-    assert answer("/open 9", of) == "There is no result of a statement `9`."
+    assert answer("/open", of) == "Statement 3 has no output."
+    assert answer("/open 9", of) == "Statement `9` has no result."
     assert answer("/open", session()) == "No statement has run yet."
 
 
 def test_sandbox_says_what_the_line_in_the_session_leaves_out() -> None:
     entered = DomainEntered(held=True, writable=("/home/me/project",))
     assert answer("/sandbox", session(entered=entered)) == entered_sentence(entered)
-    assert "No statement of a model has run yet" in (answer("/sandbox", session()) or "")
+    assert "No model statement has run yet" in (answer("/sandbox", session()) or "")
 
 
 @pytest.mark.parametrize("word", ["exit", "quit", "exit()", "quit()", "/exit", " quit "])

@@ -50,10 +50,9 @@ def test_an_import_says_what_it_made_of_everything(empty: Home) -> None:
     done = empty.run("import", str(DATA / "openai.json"), "--as", "ses_x")
     assert done.stdout.splitlines()[1:] == [
         "imported: agent texts 3, tool calls 3, tool results 3, user messages 2, reasonings 1",
-        "system prompt: 24 characters, kept as an attachment of the first message;"
-        " the agent has instructions of its own",
-        "turned into notes: image parts 1, audio parts 1, arguments that are no JSON object 1,"
-        " tool call ids used twice, renamed 1",
+        "system prompt: 24 characters, kept as an attachment of the first message; the agent has its own instructions",
+        "turned into notes: image parts 1, audio parts 1, arguments that are not a JSON object 1,"
+        " repeated tool call ids, renamed 1",
         "ignored: name fields 1",
     ]
     shown = empty.run("show", "ses_x").stdout
@@ -66,7 +65,7 @@ def test_what_a_model_will_not_see_is_one_warning(empty: Home) -> None:
     assert done.returncode == 0
     assert done.stderr == (
         "warning: 4 events were left out of the View, or moved, to keep it well-formed: ToolLoopAtomicity 4;"
-        " they stay on the log, but models do not see them\n"
+        " they stay in the log, but models do not see them\n"
     )
 
 
@@ -86,11 +85,11 @@ def test_the_directory_and_the_id_can_be_given(empty: Home) -> None:
     ("data", "options", "reason"),
     [
         (b'[{"role":"user","content":"a"},{"content":"b"}]', [], "f, item 2: it has no role; known are "),
-        (b'{"role":"user","content":"a"}\n{"role":\n', [], "f, line 3: this is no JSON: Expecting value"),
-        (b'[{"role":"user","content":"a"}]', ["--format", "openhands"], "f, item 1: it has no kind; "),
+        (b'{"role":"user","content":"a"}\n{"role":\n', [], "f, line 3: this is not JSON: Expecting value"),
+        (b'[{"role":"user","content":"a"}]', ["--format", "openhands"], "f, item 1: it has no kind, "),
         (b'[{"role":"user","content":"a"}]', ["--format", "rewindow"], "f, line 1: the line ends too early"),
         (b'{"format":"rewindow-session","version":1}\n', ["--cwd", "."], "an exported session has its own directory"),
-        (b"\x89PNG\r\n", [], "f: byte 0 is no utf-8: invalid start byte"),
+        (b"\x89PNG\r\n", [], "f: byte 0 is not valid utf-8: invalid start byte"),
     ],
 )
 def test_what_cannot_be_imported_is_said_with_its_place(
@@ -138,5 +137,5 @@ def test_secrets_of_the_environment_do_not_enter_the_store(empty: Home) -> None:
 def test_file_without_any_conversation_is_refused(lines: list[Any], empty: Home) -> None:
     (empty.path / "it").write_text("\n".join(map(json.dumps, lines)))
     done = empty.run("import", "it")
-    assert (done.returncode, done.stderr) == (1, "rewindow: it: nothing in it belongs to a conversation\n")
+    assert (done.returncode, done.stderr) == (1, "rewindow: it: it contains no conversation\n")
     assert empty.run("sessions", "--jsonl").stdout == ""

@@ -41,13 +41,13 @@ def test_what_stands_around_the_list_is_kept() -> None:
     ("data", "reason"),
     [
         (b"", "f: it is empty"),
-        (b'{"a":1}\n{"b":\n', "f, line 3: this is no JSON: Expecting value (column 1)"),
-        (b"[1]", "f, item 1: this is a number, where a JSON object was due"),
-        (b'{"a":1}\n[]', "f, line 2: this is an array, where a JSON object was due"),
-        (b'{"messages":[]}\n{"messages":[]}', "f, line 1: there is more than one conversation"),
-        (b'{"a":"\xff"}', "f: byte 6 is no utf-8: invalid start byte"),
+        (b'{"a":1}\n{"b":\n', "f, line 3: this is not JSON: Expecting value (column 1)"),
+        (b"[1]", "f, item 1: this must be a JSON object, not a number"),
+        (b'{"a":1}\n[]', "f, line 2: this must be a JSON object, not an array"),
+        (b'{"messages":[]}\n{"messages":[]}', "f, line 1: the file has more than one conversation"),
+        (b'{"a":"\xff"}', "f: byte 6 is not valid utf-8: invalid start byte"),
         (b'{"a":' + b"[" * 65 + b"]" * 65 + b"}", "f, line 1: the JSON is nested more than 64 deep"),
-        (b"[" * 100_000, "f, line 1: the JSON is nested too deep"),
+        (b"[" * 100_000, "f, line 1: the JSON is nested too deeply"),
     ],
 )
 def test_what_is_no_document_is_refused_with_its_place(data: bytes, reason: str) -> None:

@@ -211,7 +211,7 @@ def test_a_conversation_of_a_system_prompt_alone_keeps_it() -> None:
 def test_a_later_system_message_is_a_message_that_says_so() -> None:
     done = of([user("a"), assistant("b"), {"role": "developer", "content": "new rules"}, user("c")])
     assert [each.text for each in kind_of(done.events, UserMessage)] == ["a", "[system] new rules", "c"]
-    assert done.report.noted == {"later system messages, as messages of the user": 1}
+    assert done.report.noted == {"later system messages, as user messages": 1}
 
 
 def test_runs_stop_where_the_agent_had_answered_or_was_left() -> None:
@@ -265,7 +265,7 @@ def test_arguments_of_every_kind_are_kept() -> None:
     assert [each.arguments for each in kind_of(log.events, ToolCall)] == [
         *({"a": 1}, {"a": 1}, {}, {}, {"text": "[1]"}, {"text": "text"}, {"text": 7}, {"text": given[-1]})
     ]
-    assert log.report.noted == {"arguments that are no JSON object": 4}
+    assert log.report.noted == {"arguments that are not a JSON object": 4}
 
 
 def test_reasoning_of_gateways_is_there_once() -> None:
@@ -306,7 +306,7 @@ def test_fields_and_kinds_that_nobody_reads_are_counted() -> None:
     done = of({"tools": [1], "messages": [user("a") | {"name": "ada", "weight": 0, "odd": None}]})
     assert done.report.ignored == {"tools of the request": 1, "name fields": 1, "weight fields": 1}
     assert imported(b'[{"role":"user","content":"\\ud800"}]').report.noted == {
-        "characters that are no Unicode, replaced": 1
+        "invalid Unicode characters, replaced": 1
     }
     other = of([{"kind": "StreamingDeltaEvent", "source": "agent"}] * 3)
     assert other.report.ignored == {"StreamingDeltaEvent": 3}
@@ -348,7 +348,7 @@ def test_response_id_reused_after_its_batch_is_renamed(events: str, responses: s
     done = of([openhands_user("go"), *(words[word[0]](int(word[1:] or 0)) for word in events.split())])
     assert [each.llm_response_id for each in kind_of(done.events, ToolCall)] == responses.split()
     renamed = len(set(responses.split())) - 1
-    assert done.report.noted == ({"response ids used again, renamed": renamed} if renamed else {})
+    assert done.report.noted == ({"reused response ids, renamed": renamed} if renamed else {})
 
 
 def test_renamed_response_id_avoids_existing_ones() -> None:
@@ -371,31 +371,37 @@ def test_branches_of_an_openhands_conversation_are_said() -> None:
         {"kind": "MessageEvent", "id": name, "parent_id": parent, "source": "user", "llm_message": message}
         for name, parent in (("a", None), ("b", "a"), ("c", "a"), ("d", "c"))
     ]
-    assert of(tree).report.noted == {"branches, all of them one after the other": 1}
+    assert of(tree).report.noted == {"branches, one after the other": 1}
 
 
 WRONG: list[tuple[Any, str]] = [
     ([user("a"), {"content": "b"}], "log, item 2: it has no role; known are"),
     ([{"role": "critic", "content": "b"}], "log, item 1: its role is 'critic'; known are system, developer"),
     ([user(7)], "log, item 1: its content is neither text nor a list of parts"),
-    ([user("a"), assistant(None, tool_calls="x")], "log, item 2: its tool_calls are no list"),
+    ([user("a"), assistant(None, tool_calls="x")], "log, item 2: its tool_calls are not a list"),
     ([user([7])], "log, item 1: part 1 of its content is neither text nor an object"),
     ([user("a"), assistant(None, tool_calls=[{"id": "x"}])], "log, item 2: tool call 1 does not name a function"),
-    ([user("a"), {"role": "tool", "content": "b"}], "log, item 2: it has no tool_call_id, and there is no open call"),
+    ([user("a"), {"role": "tool", "content": "b"}], "log, item 2: it has no tool_call_id, and no tool call is open"),
     ([user("a"), assistant([{"type": "tool_use", "id": "x"}])], "log, item 2: a tool_use block does not name a tool"),
     ([user([{"type": "tool_result"}])], "log, item 1: a tool_result block has no tool_use_id"),
-    ([{"kind": "MessageEvent", "source": "user", "id": "x"}], "log, item 1: its llm_message is missing or no object"),
+    (
+        [{"kind": "MessageEvent", "source": "user", "id": "x"}],
+        "log, item 1: its llm_message is missing or not an object",
+    ),
     ([{"kind": "ActionEvent", "source": "agent", "id": "x"}], "log, item 1: it names no tool"),
     (
         [{"kind": "AgentErrorEvent", "source": "agent", "id": "x"}],
-        "log, item 1: its tool_call_id is missing or no text",
+        "log, item 1: its tool_call_id is missing or not text",
     ),
     ([{"kind": "X", "source": "agent"}, {"id": "y"}], "log, item 2: it has no kind"),
     (
         [{"kind": "Condensation", "source": "e", "id": "x", "forgotten_event_ids": [1]}],
         "log, item 1: its forgotten_event",
     ),
-    ([{"kind": "Condensation", "source": "e", "id": "x", "summary": 1}], "log, item 1: its summary is no text, or its"),
+    (
+        [{"kind": "Condensation", "source": "e", "id": "x", "summary": 1}],
+        "log, item 1: its summary is not text, or its",
+    ),
 ]
 
 
@@ -408,7 +414,7 @@ def test_what_is_wrong_is_said_with_its_place(value: Any, reason: str) -> None:
 
 @pytest.mark.parametrize("each", FORMATS, ids=lambda each: each.name)
 def test_an_empty_list_is_refused_by_every_format(each: Any) -> None:
-    with pytest.raises(InvalidRequestError, match="log: there is no message in it"):
+    with pytest.raises(InvalidRequestError, match="log: it contains no message"):
         of([], each.name)
 
 

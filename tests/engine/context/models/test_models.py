@@ -55,7 +55,7 @@ async def test_direct_runs_typed_text_without_a_comment() -> None:
 async def test_direct_answers_prose_with_what_this_is() -> None:
     first, _ = await reply("direct", user("please fix the tests"))
     assert isinstance(first, TextDelta)
-    assert "no language model is configured" in first.text
+    assert "No language model is configured" in first.text
 
 
 async def test_scripted_plays_its_lines_and_then_ends_every_turn(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ async def test_scripted_plays_its_lines_and_then_ends_every_turn(tmp_path: Path)
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [
-        ("gpt", "no model 'gpt'; there is direct, scripted"),
+        ("gpt", "unknown model 'gpt'; use one of direct, scripted"),
         ("direct:x", "takes no argument"),
         ("scripted", "needs a file"),
         ("scripted:/no/such/file", "cannot be read"),

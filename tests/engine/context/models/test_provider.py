@@ -396,7 +396,7 @@ async def test_an_answer_that_breaks_off_is_an_error(server: LlmServer) -> None:
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "half"}},
     )
     server.answers += [Answer(pieces=(begun,))]
-    with pytest.raises(ModelError, match="broke off"):
+    with pytest.raises(ModelError, match="ended early"):
         await replied(CLAUDE, "hi")
 
 

@@ -125,7 +125,7 @@ async def test_unclosed_block_is_text_and_must_be_repeated() -> None:
     shown, asked, ended = await read(*said(text), END, calls_tools=False)
     assert (shown, ended) == (TextDelta(text), END)
     assert isinstance(asked, StatementAsked)
-    with pytest.raises(SyntaxError, match="no </script>, so nothing of it was run"):
+    with pytest.raises(SyntaxError, match="no </script>, so it was not run"):
         exec(asked.source, {})
 
 

@@ -13,7 +13,7 @@ from engine.log.rights import UNHELD, Rights
 @pytest.mark.parametrize(
     ("entered", "said", "unsaid"),
     [
-        (DomainEntered(held=True), "asks in the mode ask and is refused in plan", "outside=True"),
+        (DomainEntered(held=True), "asks in mode ask and is refused in mode plan", "outside=True"),
         (DomainEntered(held=True, writable=("/work",)), "their scratch directory and /work. Commands run", "asks in"),
         (DomainEntered(held=True, network=True), "with TCP", "without a network"),
         (
@@ -35,9 +35,9 @@ def test_a_rebuild_question_names_the_earlier_rights() -> None:
     before = before_phrase(given)
     assert before == (
         "in a sandbox, without a network: by themselves they write only in their scratch directory; or in a sandbox,"
-        " with TCP: by themselves they write only in their scratch directory; or elsewhere (they were imported, and"
-        " nothing was allowed to them here)"
+        " with TCP: by themselves they write only in their scratch directory; or elsewhere (they were imported and had"
+        " no rights here)"
     )
     assert before_phrase([UNHELD]) == "with your own rights"
     asked = RebuildSubject(statements=(1,), held=False, before=before)
-    assert f"they run with your own rights. Before, they ran {before}. To have" in rebuild_sentence(asked)
+    assert f"they run with your own rights. Before, they ran {before}. To restore" in rebuild_sentence(asked)

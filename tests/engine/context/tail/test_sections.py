@@ -169,7 +169,7 @@ def test_no_section_starves_another(budget: int) -> None:
     assert tail.tokens > budget * 0.8
     assert "h1:\nbecause" in tail.text
     assert "g0:\n# x = 1" in tail.text
-    assert "not shown for want of room: g" in tail.text
+    assert "omitted for lack of room: g" in tail.text
 
 
 def test_blocks_are_whole_and_what_has_no_room_is_named() -> None:
@@ -178,7 +178,7 @@ def test_blocks_are_whole_and_what_has_no_room_is_named() -> None:
         for number, size in enumerate((50, 900, 30))
     ]
     part = blocks("Groups:\n", wanted, 120, count)
-    assert part.text == f"Groups:\n{wanted[0].text}{wanted[2].text}... 1 not shown for want of room: g1\n"
+    assert part.text == f"Groups:\n{wanted[0].text}{wanted[2].text}... 1 omitted for lack of room: g1\n"
     assert part.nodes == {"group-0": count(wanted[0].text), "group-2": count(wanted[2].text)}
     assert blocks("Groups:\n", wanted, 5, count).text == ""
 
@@ -186,10 +186,10 @@ def test_blocks_are_whole_and_what_has_no_room_is_named() -> None:
 def test_counted_blocks_are_counted_whatever_names_others_have() -> None:
     wanted = [Block(f"view-{number}", "n" * 300 + str(number), "word " * 900 + "\n") for number in range(14)]
     part = blocks("Shown:\n", wanted[:1], 4_000, count, older=3, advice="; show(NAME)")
-    assert part.text == f"Shown:\n{wanted[0].text}... 3 not shown for want of room; show(NAME)\n"
-    assert blocks("Shown:\n", wanted, 64, count, older=3).text == "Shown:\n... 17 not shown for want of room\n"
+    assert part.text == f"Shown:\n{wanted[0].text}... 3 omitted for lack of room; show(NAME)\n"
+    assert blocks("Shown:\n", wanted, 64, count, older=3).text == "Shown:\n... 17 omitted for lack of room\n"
     few = blocks("Shown:\n", [Block(each.obj_id, "v", each.text) for each in wanted], 64, count).text
-    assert few == "Shown:\n... 14 not shown for want of room, among them v\n"
+    assert few == "Shown:\n... 14 omitted for lack of room, among them v\n"
 
 
 def _news(*items: FeedItem) -> News:
@@ -241,7 +241,7 @@ def test_changes_without_room_are_counted_and_the_newest_kept() -> None:
     lines = text.splitlines()
     shown = [line for line in lines if line.startswith("view-")]
     assert shown[-1].startswith("view-59: ")
-    assert lines[1] == f"... {65 - len(shown)} changes not shown for want of room"
+    assert lines[1] == f"... {65 - len(shown)} changes omitted for lack of room"
 
 
 def test_a_delta_that_does_not_fit_becomes_its_summary() -> None:
@@ -355,7 +355,7 @@ def test_with_little_room_a_summary_is_rendered_smaller(desk: Desk) -> None:
 
 def test_a_pinned_view_is_shown_unless_a_result_shows_it(desk: Desk) -> None:
     desk.run("pin(a, 'the bug')")
-    assert "Pinned:\na (a.py; pinned: the bug), as the result of statement 1 shows it\n" in desk.tail()
+    assert "Pinned:\na (a.py; pinned: the bug), shown in the result of statement 1\n" in desk.tail()
     assert "text of a" not in desk.tail()
     desk.write("a.py", "something else\n")
     desk.tick()

@@ -138,7 +138,7 @@ def test_of_many_handles_of_one_statement_few_are_told() -> None:
     handles = tuple(made(1, "", "SetLod", obj_id=f"view-1.{number}") for number in range(1, 40))
     lines = written("foo = [view(str(n)) for n in range(39)]", *handles).splitlines()
     assert len(lines) == 6
-    assert lines[0] == "# ... 35 more handles that are otherwise by now"
+    assert lines[0] == "# ... 35 more handles that have changed since"
 
 
 @examples(0.5)

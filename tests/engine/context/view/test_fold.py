@@ -86,8 +86,8 @@ def test_a_bad_condensation_from_elsewhere_gives_one_warning(
         (condensation("e0", summary="s", at=1), "summary offset 1 would split"),
         (condensation("e0", summary="s", at=3), "summary offset 3 is outside 0..2"),
         (condensation("e0", summary="s", at=-1), "summary offset -1 is outside 0..2"),
-        (condensation("e0", summary="s"), "a summary and its offset go together"),
-        (condensation("e0", at=0), "a summary and its offset go together"),
+        (condensation("e0", summary="s"), "give both a summary and its offset"),
+        (condensation("e0", at=0), "give both a summary and its offset"),
     ],
 )
 def test_an_impossible_condensation_is_refused_with_its_reason(bad: Event, reason: str) -> None:

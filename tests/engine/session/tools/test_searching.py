@@ -225,7 +225,7 @@ def test_a_place_whose_name_ends_in_a_newline_is_searched(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(("tool", "arguments"), [("grep", {"pattern": "x"}), ("find", {"glob": "*"})])
 def test_without_ripgrep_a_search_says_what_to_install(tmp_path: Path, tool: str, arguments: dict[str, str]) -> None:
-    with pytest.raises(OSError, match=f"^there is no ripgrep to search with; {re.escape(commands.INSTALL)}$"):
+    with pytest.raises(OSError, match=f"^ripgrep is missing; {re.escape(commands.INSTALL)}$"):
         program(workspace(tmp_path, ripgrep=None), tool, **arguments)
 
 
@@ -290,7 +290,7 @@ def test_a_place_that_ignore_files_leave_out_whole_says_so(tmp_path: Path) -> No
     files(tmp_path, {".venv/.gitignore": "*\n", ".venv/lib/a.py": "x", "src/b.py": "x", "src/c.log": "x"})
     files(tmp_path, {".gitignore": "*.log\n"})
     here = workspace(tmp_path)
-    said = ("all files here are left out by ignore files, such as .gitignore; name one of them, or use bash()",)
+    said = ("ignore files, such as .gitignore, exclude all files here; name one of them, or use bash()",)
     assert answer(here, "grep", pattern="x", path=".venv/lib")["notes"] == said
     assert answer(here, "find", glob="*.py", path=".venv/lib")["notes"] == said
     assert lines(answer(here, "grep", pattern="x", path=".venv/lib/a.py")) == [".venv/lib/a.py:1: x"]
@@ -308,7 +308,7 @@ def test_search_ended_early_says_so_and_gives_whole_lines(tmp_path: Path) -> Non
     found = made.answer(outcome(b"./a\x001:x\n2:x cut o", stopped=True))
     assert isinstance(found, dict)
     assert lines(found) == ["a:1: x"]
-    assert found["notes"][0].startswith("ended after 1 matching line in 1 file; name a narrower path")
+    assert found["notes"][0].startswith("stopped after 1 matching line in 1 file; narrow the path")
     assert made.request.stop_at == commands.MAX_OUTPUT
 
 
