@@ -190,7 +190,7 @@ def ran(step: PastExecution) -> Ran:
     return Ran(execution_id=step.request.execution_id, status="ok")
 
 
-ONE, TWO = past("x = 1", time_limit=0.05), past("y = 2", time_limit=5.0)
+ONE, TWO = past("x = 1", time_limit=0.4), past("y = 2", time_limit=5.0)
 TICK = PastTick(round_id=1, now=1.0)
 LIES: dict[str, list[object]] = {
     "a step that is not there": [Began(3)],
