@@ -111,8 +111,8 @@ def _files(gone: MoveResult) -> str:
     """How many files were restored or kept. Their names are shown with the changes."""
     if gone.rewound is not None:
         back, left = len(gone.rewound.restored), len(gone.rewound.left)
-        sentence = f"{back} {plural(back, 'file')} went back"
-        return f"{sentence}, and {left} could not." if left else f"{sentence}."
+        sentence = f"{back} {plural(back, 'file')} {'was' if back == 1 else 'were'} restored"
+        return f"{sentence}, and {left} could not be." if left else f"{sentence}."
     written = len(gone.written.files) + len(gone.written.left)
     if not written:
         return "No files needed restoring."
