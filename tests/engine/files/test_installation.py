@@ -82,3 +82,12 @@ def test_a_change_of_what_is_open_asks(tmp_path: Path) -> None:
     protection = Protection((str(tmp_path),), Installation(open=(link,)))
     assert protection.why(link)
     assert protection.places() == Protection((str(tmp_path),)).places()
+
+
+def test_a_directory_that_a_pth_file_leaves_on_the_path_is_part(tmp_path: Path) -> None:
+    """Packages that are imported later may come from it."""
+    python = installed_in(tmp_path / ".venv")
+    (tmp_path / "src/later").mkdir(parents=True)
+    (packages,) = python.parents[1].glob("lib/python*/site-packages")
+    (packages / "added.pth").write_text(f"{tmp_path}/src\n")
+    assert asked(python, tmp_path) == ({".venv", "src"}, False)
