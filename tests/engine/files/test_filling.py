@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -117,6 +118,26 @@ def test_files_lose_nothing_with_a_larger_budget(path: Path) -> None:
     _check_file(path, BUDGETS[::4], (0, 0.5))
 
 
+def _tree(folder: Path, *endings: str, most: int = 40) -> list[Path]:
+    found = [path for path in sorted(folder.rglob("*")) if path.suffix in endings and path.is_file()]
+    return random.Random(5).sample(found, min(most, len(found)))
+
+
+_TREES = (
+    *samples(),
+    *_tree(ROOT / "engine", ".py"),
+    *_tree(ROOT / "docs", ".md", most=10),
+    *_tree(Path(re.__file__).parents[1], ".py"),
+    *_tree(ROOT / "tests/node/node_modules", ".js", ".ts", ".json", ".md"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", _TREES, ids=str)
+def test_real_files_lose_nothing_with_a_larger_budget(path: Path) -> None:
+    _check_file(path, BUDGETS, (0, 0.1, 0.5, 1))
+
+
 _ODD = {
     "long.txt": b"x" * 2_000_000,
     "plain.txt": b"no names here\n" * 300,
@@ -152,6 +173,38 @@ def _check_group(desk: Desk, files: dict[str, bytes], members: str, budgets: Seq
 
 def test_groups_lose_nothing_with_a_larger_budget(tmp_path: Path) -> None:
     _check_group(_desk(tmp_path, _ODD), _ODD, "'**/*'", BUDGETS[::3])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("most", [60, 200])
+@pytest.mark.parametrize("folder", ["engine/files", "engine/core", "docs", "tests/node/node_modules/ajv/lib"])
+def test_groups_of_real_trees_lose_nothing_with_a_larger_budget(tmp_path: Path, folder: str, most: int) -> None:
+    found = [path for path in sorted((ROOT / folder).rglob("*")) if path.is_file() and path.suffix != ".pyc"][:most]
+    files = {str(path.relative_to(ROOT / folder)): path.read_bytes() for path in found if path.stat().st_size < 200_000}
+    _check_group(_desk(tmp_path, files), files, "'**/*'", BUDGETS)
+
+
+@pytest.mark.slow
+def test_a_group_of_forty_languages_loses_nothing_with_a_larger_budget(tmp_path: Path) -> None:
+    files = {path.name: path.read_bytes() for path in samples()} | _ODD
+    files |= {f"file.lang{number}": b"section:\n  item\n" * number for number in range(20)}
+    _check_group(_desk(tmp_path, files), files, "'**/*'", BUDGETS)
+
+
+def test_a_group_names_what_fits_of_its_files(tmp_path: Path) -> None:
+    files = {
+        f"src/{name}.py": "".join(f"def {name}_{number}(value):\n    return {number}\n\n\n" for number in range(5))
+        for name in "abcde"
+    }
+    desk = _desk(tmp_path, {path: text.encode() for path, text in files.items()})
+    shown: list[int] = []
+    for budget in (30, 60, 90, 120, 150, 200, 400):
+        desk.run(f"g = group('src/*.py', tokens={budget}, lod=1)")
+        rendered = desk.get("g").rendered
+        assert all(f"{name}.py" in rendered.text for name in "abcde")
+        shown.append(len(set(re.findall(r"def [a-e]_[0-4]", rendered.text))))
+        assert rendered.whole or rendered.tokens > budget * (1 - _UNUSED) or budget - rendered.tokens < 24
+    assert 0 < shown[2] < shown[4] < shown[6] == 25
 
 
 def _many(number: int, made: list[str]) -> list[Part]:
