@@ -32,7 +32,7 @@ from acp_adapter.jsonrpc.messages import ConnectionClosedError, InvalidResultErr
 from acp_adapter.pump import Pump
 from acp_adapter.requests import MODE, Prompt, option_id
 from acp_adapter.shown import Facts
-from engine import MODES, OPTIONS, PermissionAnswer, PermissionQuestion, Session, Ticket, TurnEnd
+from engine import MODES, PermissionAnswer, PermissionQuestion, Session, Ticket, TurnEnd
 from engine.core.errors import InvalidRequestError, SessionReadOnlyError
 from engine.core.ids import Seq
 from engine.core.text import cut_line
@@ -145,12 +145,14 @@ class Conversation:
             InvalidRequestError: the id or the value was not offered; the message lists those that were.
         """
         offered = {MODE: (MODE, [*MODES])}
-        offered.update((option_id(name), (name, [*choices])) for name, (_, _, choices) in OPTIONS.items())
+        rows = self.session.options.rows
+        offered.update((option_id(row.name, row.category), (row.name, [*row.values])) for row in rows)
+        is_open = {row.name for row in rows if row.is_open}
         if requested not in offered:
             shown = cut_line(repr(requested), _ECHO_CHARS)
             raise InvalidRequestError(f"there is no option {shown}; the options are {', '.join(offered)}")
         name, choices = offered[requested]
-        if isinstance(value, bool) or value not in choices:
+        if isinstance(value, bool) or (value not in choices and name not in is_open):
             shown = "a boolean" if isinstance(value, bool) else cut_line(repr(value), _ECHO_CHARS)
             raise InvalidRequestError(f"{requested} cannot be {shown}; it is one of {', '.join(choices)}")
         self.session.set_option(name, value)

@@ -26,6 +26,7 @@ from engine import (
     FilesPutBack,
     Item,
     ModelRetried,
+    ModelsListed,
     OutputStreamed,
     ReasoningStreamed,
     StatementRerun,
@@ -113,6 +114,8 @@ class Pump:
                 return [v1.updates.rerun_update(item)]
             case FilesPutBack() | ModelRetried():
                 return []  # because an event reports their result
+            case ModelsListed():
+                return [v1.updates.options_update(self._facts.options_at(self._sent))]
             case _:
                 event = cast("AnyEvent", item)
                 self._streams.end(event)

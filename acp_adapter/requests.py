@@ -72,9 +72,9 @@ MODE: Final = "mode"
 """Id of the option that is the session's mode; the only id that the protocol defines."""
 
 
-def option_id(name: str) -> str:
-    """Return the id of an option by the engine's name for it: a custom id starts with an underscore."""
-    return name if name == MODE else f"_{name}"
+def option_id(name: str, category: str | None = None) -> str:
+    """Return the id of an option by the engine's name for it: without a category it starts with an underscore."""
+    return name if name == MODE or category is not None else f"_{name}"
 
 
 class SetOption(Struct, frozen=True):

@@ -33,6 +33,7 @@ from .session.host import Host as Host
 from .session.journal import FilesPutBack as FilesPutBack
 from .session.journal import Item as Item
 from .session.journal import ModelRetried as ModelRetried
+from .session.journal import ModelsListed as ModelsListed
 from .session.journal import OutputStreamed as OutputStreamed
 from .session.journal import ReasoningStreamed as ReasoningStreamed
 from .session.journal import Signal as Signal
@@ -41,7 +42,7 @@ from .session.journal import Subscription as Subscription
 from .session.journal import TextStreamed as TextStreamed
 from .session.model_calls.projector import Projection as Projection
 from .session.policy import MODES as MODES
-from .session.policy import OPTIONS as OPTIONS
+from .session.policy import OptionRow as OptionRow
 from .session.policy import OptionValues as OptionValues
 from .session.progress import Progress as Progress
 from .session.progress import with_progress as with_progress

@@ -25,8 +25,8 @@ from acp_adapter.requests import (
     SetOption,
     option_id,
 )
-from acp_adapter.wire import AbsolutePath, ForgivingModel, NullableList, WireModel, from_wire, to_wire
-from engine import MODES, OPTIONS, HttpServer, OptionValues, SessionRow, StdioServer
+from acp_adapter.wire import AbsolutePath, ForgivingModel, NullableList, WireModel, from_wire, given, to_wire
+from engine import MODES, HttpServer, OptionRow, OptionValues, SessionRow, StdioServer
 
 
 class SessionMode(WireModel):
@@ -233,17 +233,17 @@ def config_options(values: OptionValues) -> list[ConfigOption]:
         current_value=values.mode,
         options=[SelectOption(value=mode, name=name, description=text) for mode, (name, text) in MODES.items()],
     )
-    return [mode, *(_config_option(option, values.values[option]) for option in OPTIONS)]
+    return [mode, *(_config_option(row, values.value(row)) for row in values.rows)]
 
 
-def _config_option(option: str, value: str) -> SelectConfigOption:
-    name, text, choices = OPTIONS[option]
+def _config_option(row: OptionRow, value: str) -> SelectConfigOption:
     return SelectConfigOption(
-        id=option_id(option),
-        name=name,
-        description=text,
+        id=option_id(row.name, row.category),
+        name=row.title,
+        description=row.text,
         current_value=value,
-        options=[SelectOption(value=choice, name=meaning) for choice, meaning in choices.items()],
+        **given(category=row.category),
+        options=[SelectOption(value=choice, name=meaning) for choice, meaning in row.values.items()],
     )
 
 

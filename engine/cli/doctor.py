@@ -118,8 +118,9 @@ def model() -> Iterable[Finding]:
     chosen = make_model(settings().model)
     if chosen.name == "direct":
         return [Finding("note", "no language model is configured: what you type runs as Python (model `direct`)")]
-    form = "" if settings().calls_tools else ", which writes statements as text (models_without_tools)"
-    return [Finding("ok", f"model {shown(settings().model)}{form}")]
+    name = settings().model
+    form = "" if settings().calls_tools(name) else ", which writes statements as text (models_without_tools)"
+    return [Finding("ok", f"model {shown(name)}{form}")]
 
 
 def secrets() -> Iterator[Finding]:

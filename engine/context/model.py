@@ -12,6 +12,9 @@ from msgspec import Struct
 
 from ..log.events import Event
 
+Thinking = Literal["default", "off", "low", "medium", "high", "max"]
+"""How much a model thinks before it answers. `default`: as its provider sets it."""
+
 
 class Prompt(Struct, frozen=True, kw_only=True):
     """One model call: stable instructions, the View's events, and the tail block that is never stored.
@@ -19,6 +22,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     `statements`: the reply may ask for one; a summary may not. With `calls_tools` a model asks by calling the tool
     `python`; without, the prompt mentions no tool, and statements and results are text. `typed` is the last user
     message as it was typed: a model that runs it must not run its redacted text. Providers never get it.
+    `thinking` is how much the model shall think.
     """
 
     instructions: str
@@ -27,6 +31,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     typed: str | None = None
     statements: bool = True
     calls_tools: bool = True
+    thinking: Thinking = "default"
 
 
 class TextDelta(Struct, frozen=True):
@@ -123,4 +128,8 @@ class ModelUnusableError(ModelError):
 
 
 class ContextTooLongError(ModelError):
-    """Raised if the prompt is too long for the provider."""
+    """Raised if the prompt is too long for the provider. `window` is what the provider says it can read, in tokens."""
+
+    def __init__(self, message: str, window: int | None = None) -> None:
+        super().__init__(message)
+        self.window = window

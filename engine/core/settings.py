@@ -38,6 +38,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     state_dir: Path
     model: str = DEFAULT_MODEL
+    models: tuple[str, ...] = ()
     models_without_tools: tuple[str, ...] = ()
     python: str | None = None
     context_budget: int = 128_000
@@ -51,11 +52,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     allow_sudo: bool = False
     hidden_names: tuple[str, ...] = ()
 
-    @property
-    def calls_tools(self) -> bool:
-        """Whether the model asks for statements with a tool call rather than as text."""
-        kind, _, named = self.model.partition(":")
-        names = [self.model, *([named, named.partition(":")[2]] if kind == "provider" else [])]
+    def calls_tools(self, model: str) -> bool:
+        """Return whether a model asks for statements with a tool call rather than as text."""
+        kind, _, named = model.partition(":")
+        names = [model, *([named, named.partition(":")[2]] if kind == "provider" else [])]
         return not any(_is_like(pattern, name) for pattern in self.models_without_tools for name in names)
 
 
@@ -133,6 +133,7 @@ class Setting(Struct, frozen=True):
 SETTINGS: Final = (
     Setting("state_dir", lambda text: Path(text).expanduser(), "DIR", "where sessions are kept"),
     Setting("model", str, "MODEL", "`direct`, `provider:PROVIDER:MODEL`, or `scripted:FILE` for replies from a file"),
+    Setting("models", _names, "MODELS", "more models to choose from in a session, written as in `model`"),
     Setting(
         "models_without_tools",
         _names,

@@ -29,7 +29,7 @@ from typing import Final
 import anyio
 from msgspec.structs import replace
 
-from ..context.model import ContextTooLongError, Model, ModelError, ModelUnusableError
+from ..context.model import ContextTooLongError, ModelError, ModelUnusableError
 from ..context.view.condensation import Cut
 from ..core.errors import EnvironmentUnavailableError
 from ..log.events.conversation import (
@@ -51,6 +51,7 @@ from .live_environment import LiveEnvironment
 from .model_calls.condenser import Condenser
 from .model_calls.projector import Projector, ResultRerenderer
 from .model_calls.replies import ModelCallRecords, ReplyRecorder
+from .model_choice import ModelChoice
 from .parts import SessionParts
 from .policy import Questions
 from .statements import StatementRunner, Ticker
@@ -62,10 +63,10 @@ _REASONS: Final[dict[StopCause, RunStopReason]] = {"cancelled": "interrupted", "
 class ModelCalls:
     """What a model call needs: the prompt, its new renders, its record, and its room."""
 
-    model: Model
+    model: ModelChoice
     projector: Projector
     rerendering: ResultRerenderer
-    guidance: Guidance | None
+    guidance: Guidance
     sent: ModelCallRecords
     condenser: Condenser
 
@@ -207,7 +208,7 @@ class AgentLoop:
             lambda environment: self._calls.condenser.condense(environment, reason, cancellation, open_run=open_run),
             cancellation,
         )
-        if cut is not None and self._calls.guidance is not None:
+        if cut is not None:
             self._calls.guidance.rebuild()
         return cut
 
@@ -220,7 +221,7 @@ class AgentLoop:
     async def _call_model(self, round_id: int, may_condense: bool, cancellation: Cancellation) -> t.Outcome:
         while self._steers:
             await self._read_steer(self._steers.pop(0), round_id, cancellation)
-        if self._calls.guidance is not None:
+        if not self._calls.model.is_direct:
             self._calls.projector.guide(await cancellation.guard(self._calls.guidance.refresh))
         if self._calls.rerendering.is_wanted:
             await self._environment.use(self._calls.rerendering.rerender, cancellation)
@@ -235,14 +236,19 @@ class AgentLoop:
         recorder = ReplyRecorder(self._log, self._parts.journal, self._parts.minter, calls_tools=prompt.calls_tools)
         try:
             replied = await cancellation.guard(lambda: recorder.record(self._calls.model.reply(prompt)))
-        except ContextTooLongError:
+        except ContextTooLongError as error:
+            if not self._calls.projector.narrow(error.window):
+                raise ModelError(
+                    f"{error}; this request had {projection.used:,} of {projection.size:,} tokens by Rewindow's count: "
+                    "if the model reads less, set REWINDOW_CONTEXT_BUDGET"
+                ) from None
             if not may_condense:
                 raise
-            self._calls.projector.narrow()
             return t.ContextFull(refused=True)
         finally:
             # After the reply, because a signal is shown only after the events before it are durable.
             self._log.append(self._calls.sent.ended(call, answered=recorder.answered, used=recorder.used))
+        self._calls.projector.answered(None if recorder.used is None else recorder.used.input_tokens)
         return self._with_decision(replied)
 
     def _with_decision(self, replied: t.Replied) -> t.Replied:

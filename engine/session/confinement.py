@@ -89,7 +89,7 @@ class Confinement:
         roots: the session's absolute directories.
         protection: the protected files in these.
         scratch: its scratch directory.
-        by_model: whether a model writes statements, or the session only runs what the user types.
+        by_model: returns whether a model writes statements now, or the session only runs what the user types.
         dismissed: ends the current turn.
     """
 
@@ -101,7 +101,7 @@ class Confinement:
         roots: Sequence[str],
         protection: Protection,
         scratch: Scratch,
-        by_model: bool,
+        by_model: Callable[[], bool],
         dismissed: Callable[[], None],
     ) -> None:
         domains = Domains(parts.facts)
@@ -133,7 +133,7 @@ class Confinement:
     @property
     def is_foreign(self) -> bool:
         """Whether anyone but the user writes statements in the session, or has done so."""
-        return self._by_model or self._facts.is_foreign
+        return self._by_model() or self._facts.is_foreign
 
     @property
     def _is_sandboxing(self) -> bool:

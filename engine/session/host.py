@@ -19,6 +19,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from ..context.models.providers import ModelSetup
     from ..files.outline.model import Outliner
     from ..runtime.worker.handles.outlines import Outlines
+    from .process_models import ConfiguredModels, OwnModel
     from .registry import Sessions
 
 Stage = Literal["answering", "session", "prompt"]
@@ -55,6 +57,7 @@ STAGES: Final[dict[Stage, tuple[str, ...]]] = {
     "answering": ("log.event_log", "context.view"),
     "session": (
         "session.registry",
+        "session.process_models",
         "log.store.sqlite",
         "log.store.writer",
         "log.store.locks",
@@ -113,11 +116,10 @@ class Host:
         self._settings = settings
         self._environ = os.environ if environ is None else environ
         self._redactor = redactor_of(self._environ, settings.hidden_names)
-        self._setup: ModelSetup | None = None
-        self._models = models or self._model_of_settings
-        self._named_model = settings.model if models is None else None
-        if models is None and settings.model != DEFAULT_MODEL:
-            self._check_model(must_have_model)  # so that an unusable model is reported at once
+        self._own_model = models
+        self._loaded: set[str] = set()
+        if models is None and must_have_model and settings.model != DEFAULT_MODEL:
+            self._models.make(settings.model)  # so that an unusable model is reported at once
         self._zygote = zygote
         if environments is None:
             self._zygote = zygote or Zygote.spawn()
@@ -132,28 +134,20 @@ class Host:
         self._sessions: Sessions | None = None
         self._outliner: Outlines | None = None
 
-    def _check_model(self, must_be_there: bool) -> None:
-        try:
-            self._models()
-        except InvalidRequestError as error:
-            if must_be_there:
-                raise
-            from ..context.models.local import UnusableModel
-            from ..context.models.providers import unusable  # of the prompt stage
+    @cached_property
+    def _models(self) -> OwnModel | ConfiguredModels:
+        from .process_models import ConfiguredModels, OwnModel  # of the session stage
 
-            setup, name = unusable(str(error)), self._settings.model
-            self._setup = setup
-            self._models = lambda: UnusableModel(name, setup.sentence)
-            self._named_model = None
+        if self._own_model is not None:
+            return OwnModel(self._own_model, self._settings)
+        return ConfiguredModels(self._settings, self._environ, self._load_ahead)
 
     @property
     def model_setup(self) -> ModelSetup | None:
         """What a person must do before the model of the settings works; None for nothing."""
-        if self._setup is None and self._settings.model != DEFAULT_MODEL:
-            from ..context.models.providers import setup_of  # only where a model is configured
-
-            self._setup = setup_of(self._settings.model, self._environ)
-        return self._setup
+        if self._settings.model == DEFAULT_MODEL or self._own_model is not None:
+            return None
+        return self._models.setup_of(self._settings.model)
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -192,22 +186,36 @@ class Host:
         return self._redactor
 
     def warm_up(self) -> None:
-        """Start loading what the model's first reply needs. Only inside `async with`.
+        """Start loading what the model's first reply needs, and asking providers for their models.
 
-        It loads on a thread, step by step. No step starts while a session serves a request, because that would slow the
-        turn. A request that comes during a step (at most 0.5 s) runs beside it. A reply that needs a missing module
-        loads it first.
+        Only inside `async with`. It loads on a thread, step by step. No step starts while a session serves a request,
+        because that would slow the turn. A request that comes during a step (at most 0.5 s) runs beside it. A reply
+        that needs a missing module loads it first.
         """
         assert self._tasks is not None
-        if self._named_model is not None:
-            self._tasks.start_soon(self._warm_up, self._named_model)
+        if self._own_model is None:
+            self._load_ahead(self._settings.model)
+            self._tasks.start_soon(self._list_models)
+
+    def _load_ahead(self, model: str) -> None:
+        assert self._tasks is not None
+        if model not in self._loaded:
+            self._loaded.add(model)
+            self._tasks.start_soon(self._warm_up, model)
 
     async def _warm_up(self, model: str) -> None:
         from ..context.models import loading_steps  # of the prompt stage
 
-        for step in loading_steps(model):
-            await self.sessions.idle()
-            await _on_daemon_thread(step)
+        with suppress(InvalidRequestError):  # which each reply of the model reports
+            for step in loading_steps(model):
+                await self.sessions.idle()
+                await _on_daemon_thread(step)
+
+    async def _list_models(self) -> None:
+        changed: list[bool] = []
+        await _on_daemon_thread(lambda: changed.append(self._models.refresh()))
+        if any(changed):
+            self.sessions.offer_models()
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 
@@ -264,11 +272,6 @@ class Host:
             self._store.rows(limit=1)
 
         sweep(str(self._settings.state_dir / FOLDER))
-
-    def _model_of_settings(self) -> Model:
-        from ..context.models import make_model  # of the prompt stage
-
-        return make_model(self._settings.model)
 
 
 async def _on_daemon_thread(step: Callable[[], None]) -> None:

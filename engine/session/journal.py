@@ -82,9 +82,13 @@ class ModelRetried(Struct, frozen=True):
     reason: str
 
 
+class ModelsListed(Struct, frozen=True):
+    """Other models can be chosen than before."""
+
+
 Stream = TextStreamed | ReasoningStreamed | OutputStreamed
 """A piece of text."""
-Signal = Stream | FilesPutBack | StatementRerun | ModelRetried
+Signal = Stream | FilesPutBack | StatementRerun | ModelRetried | ModelsListed
 """Published in order, and never stored."""
 Item = Event | Signal
 """What is published."""
@@ -223,7 +227,7 @@ class Journal:
         """
         if isinstance(signal, ModelRetried):
             signal = replace(signal, reason=self._redactor.redact(signal.reason))
-        if isinstance(signal, FilesPutBack | StatementRerun | ModelRetried):
+        if isinstance(signal, FilesPutBack | StatementRerun | ModelRetried | ModelsListed):
             self.flush()
             self._enqueue(signal)
             self._publish()

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..context.model import Model
 from ..context.view import ViewFold
 from ..core.clock import Clock
 from ..core.ids import Minter, Seq, SessionId
@@ -31,6 +30,7 @@ from ..log.timeline import Timeline
 from ..runtime.environment import Environment, EnvironmentSpec, Limits, StartServer
 from .directories import ProjectEnvironment
 from .journal import Journal, StoredEvents, presentable
+from .model_choice import ModelChoice, Models
 from .policy import Policy
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class SessionParts:
     """The log with its folds and its journal, and what statements and turns are made with.
 
     `notes` are sentences for the user's next prompt, on problems with its directories or the project's environment.
-    `environments`, `models` and `outliner` make the session's own when these are first needed. `servers` is there if
+    `environments` and `outliner` make the session's own when these are first needed. `servers` is there if
     MCP servers are named now, or were.
     """
 
@@ -61,7 +61,7 @@ class SessionParts:
     settings: Settings
     spec: EnvironmentSpec
     environments: Callable[[], Environment]
-    models: Callable[[], Model]
+    model: ModelChoice
     redactor: Redactor
     outliner: Callable[[], Outliner] | None = None
     servers: SessionServers | None = None
@@ -77,7 +77,7 @@ class HostServices:
     environments: Callable[[], Environment]
     outliner: Callable[[], Outliner] | None
     start_server: StartServer | None
-    models: Callable[[], Model]
+    models: Models
     clock: Clock
     minter: Minter
     environ: Mapping[str, str]
@@ -175,7 +175,7 @@ def assemble(
         environments=services.environments,
         outliner=services.outliner,
         servers=session_servers,
-        models=services.models,
+        model=ModelChoice(services.models, policy, log),
         redactor=services.redactor,
         notes=tuple(notes),
     )

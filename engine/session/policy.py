@@ -84,42 +84,75 @@ MODES: Final[dict[Mode, tuple[str, str]]] = {
 }
 """Name and description of each mode; the first is the default."""
 
-OPTIONS: Final[dict[str, tuple[str, str, dict[str, str]]]] = {
-    "while_running": (
-        "While running",
-        "What happens to a prompt that comes while a turn is running",
-        {"queue": "It waits for its own turn", "steer": "It joins the turn that is running"},
-    ),
-    "ask_about": (
-        "Ask about",
-        "What the mode Ask asks about: each statement that a model wrote, with everything that it does, or each "
-        "file that it writes and each command that it runs. Only a sandbox holds back what else its code does",
-        {
-            "by_sandbox": "Each act if there is a sandbox, else each statement",
-            "statements": "Each statement, once",
-            "acts": "Each act, sandbox or not",
-        },
-    ),
-    "network": (
-        "Network",
-        "Whether statements in the sandbox, and what they start, may use TCP and UDP",
-        {"off": "Off", "on": "On"},
-    ),
+
+class OptionRow(Struct, frozen=True, kw_only=True):
+    """An option of sessions: `values` by name, each with its meaning.
+
+    `category` is the editor protocol's, if any. With `is_open` there are more values than those.
+    """
+
+    name: str
+    title: str
+    text: str
+    values: dict[str, str]
+    default: str
+    category: str | None = None
+    is_open: bool = False
+
+
+OPTIONS: Final[dict[str, OptionRow]] = {
+    row.name: row
+    for row in (
+        OptionRow(
+            name="while_running",
+            title="While running",
+            text="What happens to a prompt that comes while a turn is running",
+            values={"queue": "It waits for its own turn", "steer": "It joins the turn that is running"},
+            default="queue",
+        ),
+        OptionRow(
+            name="ask_about",
+            title="Ask about",
+            text="What the mode Ask asks about: each statement that a model wrote, with everything that it does, or "
+            "each file that it writes and each command that it runs. Only a sandbox holds back what else its code does",
+            values={
+                "by_sandbox": "Each act if there is a sandbox, else each statement",
+                "statements": "Each statement, once",
+                "acts": "Each act, sandbox or not",
+            },
+            default="by_sandbox",
+        ),
+        OptionRow(
+            name="network",
+            title="Network",
+            text="Whether statements in the sandbox, and what they start, may use TCP and UDP",
+            values={"off": "Off", "on": "On"},
+            default="off",
+        ),
+    )
 }
-"""Name, description and values of each further option; the first value is the default."""
+"""The options that every session has, by name."""
 
 _SHOWN_CHARS: Final = 60
 """Of an unknown value, in an error message."""
 
 
 class OptionValues(Struct, frozen=True, kw_only=True):
-    """The mode, and the value of each row of OPTIONS."""
+    """The mode, and the value of each option that was set or is among OPTIONS.
+
+    `rows` are all options that can be set.
+    """
 
     mode: Mode = next(iter(MODES))
     values: dict[str, str]
+    rows: tuple[OptionRow, ...] = tuple(OPTIONS.values())
+
+    def value(self, row: OptionRow) -> str:
+        """Return the value of an option."""
+        return self.values.get(row.name, row.default)
 
 
-_DEFAULTS: Final = OptionValues(values={name: next(iter(values)) for name, (_, _, values) in OPTIONS.items()})
+_DEFAULTS: Final = OptionValues(values={row.name: row.default for row in OPTIONS.values()})
 
 
 class Policy:
@@ -205,7 +238,7 @@ def check_option(name: str, value: str) -> None:
     """Raise InvalidRequestError for an unknown option or value."""
     if name not in OPTIONS:
         raise InvalidRequestError(f"there is no option {_shown(name)}; the options are mode, {', '.join(OPTIONS)}")
-    values = OPTIONS[name][2]
+    values = OPTIONS[name].values
     if value not in values:
         raise InvalidRequestError(f"{name} cannot be {_shown(value)}; it is one of {', '.join(values)}")
 

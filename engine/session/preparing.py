@@ -20,7 +20,7 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace as with_fields
 
-from ..context.model import Model, ModelError, Prompt, TextDelta, TokensUsed
+from ..context.model import ModelError, Prompt, TextDelta, TokensUsed
 from ..core.clock import Clock
 from ..core.encodings import decode
 from ..core.errors import EngineError, StoreError
@@ -50,6 +50,7 @@ from ..log.redaction import Redactor
 from ..log.statements import PAYLOAD_BYTES, UpdatePayload, Want
 from ..log.store_protocol import Store
 from ..runtime.worker.handles.trees import DirectFiles, DirectTrees
+from .model_choice import ModelChoice
 from .parts import SessionParts
 from .saved_state import Revisions
 
@@ -75,7 +76,6 @@ class Sources:
         disk: the files of the workspace. Paths outside of it raise OSError there, and count as unreadable.
         kept: returns the content of a revision by its xxh3 hex; None if it is not stored.
         model: the session's.
-        calls_tools: whether the model calls tools.
         allowance: the tokens that it may still spend on preparing.
         outliner: returns what makes outlines; None if nothing does.
         seen: earlier looks, by path, without content.
@@ -84,8 +84,7 @@ class Sources:
     disk: Disk
     kept: Callable[[str], bytes | None]
     redactor: Redactor
-    model: Model
-    calls_tools: bool
+    model: ModelChoice
     allowance: Callable[[], int]
     outliner: Callable[[], Outliner] | None = None
     seen: dict[str, Found] = field(default_factory=dict[str, Found])
@@ -297,7 +296,7 @@ async def _written(text: str, sources: Sources) -> Prepared | None:
         messages=(UserMessage(message_id=MessageId("summary"), text=text),),
         tail="",
         statements=False,
-        calls_tools=sources.calls_tools,
+        calls_tools=sources.model.calls_tools,
     )
     pieces: list[str] = []
     used: TokensUsed | None = None
@@ -511,7 +510,7 @@ class Preparer:
         )
 
 
-def preparer_of(parts: SessionParts, roots: tuple[str, ...], revisions: Revisions, model: Model) -> Preparer:
+def preparer_of(parts: SessionParts, roots: tuple[str, ...], revisions: Revisions) -> Preparer:
     """Make the preparer of a session, within its roots and its token allowance."""
     payloads = Payloads()
     parts.log.follow_path(payloads, Payloads.FOLLOWS)
@@ -526,8 +525,7 @@ def preparer_of(parts: SessionParts, roots: tuple[str, ...], revisions: Revision
             disk=Disk(DirectFiles(roots), DirectTrees(now), now),
             kept=revisions.content,
             redactor=parts.redactor,
-            model=model,
-            calls_tools=parts.settings.calls_tools,
+            model=parts.model,
             allowance=lambda: parts.settings.summary_tokens - parts.facts.prepared_tokens,
             outliner=parts.outliner,
         ),

@@ -20,7 +20,6 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from ..context.model import Model
 from ..core.clock import Clock, Entropy
 from ..core.errors import EngineError, InvalidRequestError, SessionNotFoundError, SessionReadOnlyError, StoreError
 from ..core.ids import Minter, SessionId
@@ -43,6 +42,7 @@ from .directories import (
     spelled,
 )
 from .journal import Journal
+from .model_choice import Models
 from .parts import HostServices, assemble, newly_named
 from .session import Session
 
@@ -421,6 +421,11 @@ class Sessions:
         while busy := [session for session in self._open.values() if session.is_busy]:
             await busy[0].idle()
 
+    def offer_models(self) -> None:
+        """Publish to each open session that other models can be chosen than before."""
+        for session in self._open.values():
+            session.offer_models()
+
     async def close(self, session_id: SessionId) -> None:
         """Cancel what runs, and let other processes open the session."""
         session = self.find(session_id)
@@ -473,7 +478,7 @@ def open_sessions(
     environments: Callable[[], Environment],
     outliner: Callable[[], Outliner] | None,
     start_server: StartServer | None,
-    models: Callable[[], Model],
+    models: Models,
     clock: Clock,
     entropy: Entropy,
     environ: Mapping[str, str],

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from ..context.view import Window
 from ..core.errors import InvalidRequestError, SessionBusyError, StatementWithdrawnError
@@ -32,7 +33,8 @@ from ..log.timeline import Cell
 from ..log.user_message import Composed, compose
 from .cancellation import shielded
 from .directories import Spellings, additional, check_working_directory, spelled
-from .journal import Subscription
+from .journal import ModelsListed, Subscription
+from .model_choice import MODEL, THINKING
 from .parts import SessionParts
 from .policy import OptionValues, check_option, known_mode
 from .queue import RequestQueue
@@ -162,11 +164,25 @@ class Session:
     @property
     def options(self) -> OptionValues:
         """The current mode and options."""
-        return self._parts.policy.options
+        return self._with_rows(self._parts.policy.options)
 
     def options_at(self, seq: int) -> OptionValues:
         """Return the mode and options just after the event at `seq`."""
-        return self._parts.policy.options_at(seq)
+        return self._with_rows(self._parts.policy.options_at(seq))
+
+    def _with_rows(self, options: OptionValues) -> OptionValues:
+        model = self._parts.model
+        rows = model.rows_of(options.values.get(MODEL) or model.spec)
+        return replace(options, rows=(*rows, *options.rows)) if rows else options
+
+    @property
+    def model(self) -> str:
+        """The name of its model; "" for the model of an embedding program."""
+        return self._parts.model.spec
+
+    def offer_models(self) -> None:
+        """Publish that other models can be chosen than before."""
+        self._parts.journal.signal(ModelsListed())
 
     def cycle_ended_by(self, seq: int) -> CycleSummary | None:
         """Return the request cycle that the RunStop at `seq` ended, or None."""
@@ -464,6 +480,9 @@ class Session:
         """Set `mode` or another option. Raises InvalidRequestError."""
         if name == "mode":
             self.set_mode(value)
+            return
+        if name in (MODEL, THINKING):
+            self._parts.model.set(name, value)
             return
         check_option(name, value)
         if value != self.options.values[name]:

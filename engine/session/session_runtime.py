@@ -11,13 +11,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
 
-from ..context.models import close_model
 from ..context.tail.feed import LogNews
 from ..context.tail.prompt import Account
 from ..context.tail.sent_prompts import SentProjections
 from ..context.view.condensation import Cut
 from ..core.ids import StatementId
-from ..core.settings import DEFAULT_MODEL
 from ..files import temporary_files
 from ..files.search.commands import find_ripgrep
 from ..files.sources import Editor
@@ -83,8 +81,7 @@ class SessionRuntime:
     ) -> None:
         self.parts = parts
         log, timeline, settings = parts.log, parts.timeline, parts.settings
-        model = self._model = parts.models()
-        self._model_is_open = True
+        model = parts.model
         self._openings_of = openings_of
         self._loop: AgentLoop | None = None
 
@@ -115,7 +112,7 @@ class SessionRuntime:
             roots=workspace.roots,
             protection=workspace.protection,
             scratch=self._scratch,
-            by_model=model.name != DEFAULT_MODEL,
+            by_model=lambda: not model.is_direct,
             dismissed=dismissed,
         )
         readings = Readings()
@@ -125,7 +122,7 @@ class SessionRuntime:
         self.buffers.acting = self.environment.acting
 
         # Statements and ticks
-        self._preparer = preparer_of(parts, workspace.roots, revisions, model)
+        self._preparer = preparer_of(parts, workspace.roots, revisions)
         self.ticker = Ticker(
             log=log,
             timeline=timeline,
@@ -258,7 +255,7 @@ class SessionRuntime:
             self.parts.cwd,
             settings.context_budget,
             self._news,
-            calls_tools=settings.calls_tools,
+            self.parts.model,
         )
 
     @cached_property
@@ -274,8 +271,8 @@ class SessionRuntime:
         )
 
     @cached_property
-    def _guidance(self) -> Guidance | None:
-        return None if self._model.name == DEFAULT_MODEL else Guidance(self.parts)
+    def _guidance(self) -> Guidance:
+        return Guidance(self.parts)
 
     @property
     def loop(self) -> AgentLoop:
@@ -287,14 +284,13 @@ class SessionRuntime:
                 projector=self.projector,
                 past=self._news.past,
                 cycles=self.cycles,
-                model=self._model,
-                calls_tools=self.parts.settings.calls_tools,
+                model=self.parts.model,
             )
             self._loop = AgentLoop(
                 self.parts,
                 self.environment,
                 self.statements,
-                ModelCalls(self._model, self.projector, self._rerendering, self._guidance, self.calls, condenser),
+                ModelCalls(self.parts.model, self.projector, self._rerendering, self._guidance, self.calls, condenser),
                 self.ticker,
                 self._questions,
                 self._openings_of,
@@ -403,9 +399,7 @@ class SessionRuntime:
             await self.environment.close()
         finally:
             self._scratch.close()
-            was_open, self._model_is_open = self._model_is_open, False
-            if was_open:
-                await close_model(self._model)
+            await self.parts.model.aclose()
 
 
 def _unless_cancelled(report: ReplayReport, active: ActiveRequest) -> ReplayReport:

@@ -142,7 +142,13 @@ async def test_no_update_precedes_the_response_to_new(tmp_path: Path) -> None:
         values = {option["id"]: option["currentValue"] for option in opened["configOptions"]}
         assert (opened["modes"]["currentModeId"], values) == (
             "ask",
-            {"mode": "ask", "_while_running": "queue", "_ask_about": "by_sandbox", "_network": "off"},
+            {
+                "mode": "ask",
+                "model": "direct",
+                "_while_running": "queue",
+                "_ask_about": "by_sandbox",
+                "_network": "off",
+            },
         )
         session = opened["sessionId"]
         update = await client.until(lambda message: True)

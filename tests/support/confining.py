@@ -19,6 +19,6 @@ def confinement_of(parts: SessionParts) -> Confinement:
         roots=ROOTS,
         protection=Protection(ROOTS),
         scratch=Scratch(parts.settings.state_dir, parts.session_id),
-        by_model=False,
+        by_model=lambda: False,
         dismissed=lambda: None,
     )

@@ -37,6 +37,8 @@ class LlmServer:
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []
+        self.lists: dict[str, Answer] = {}
+        """What is answered to GET, by path; everything else is refused with status 404."""
         self.asked: list[Asked] = []
         self.hanging = threading.Event()
         """Set when all of an answer that hangs was sent."""
@@ -80,10 +82,16 @@ def llm_server(*answers: Answer) -> Iterator[LlmServer]:
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 
+        def do_GET(self) -> None:
+            served.asked.append(Asked(self.path, dict(self.headers), {}))
+            self.answer(served.lists.get(self.path.partition("?")[0], Answer(404, (REFUSED,))))
+
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             served.asked.append(Asked(self.path, dict(self.headers), body))
-            answer = served.answers.pop(0) if served.answers else Answer(400, (REFUSED,))
+            self.answer(served.answers.pop(0) if served.answers else Answer(400, (REFUSED,)))
+
+        def answer(self, answer: Answer) -> None:
             kind = "text/event-stream" if answer.status == 200 else "application/json"
             self.send_response(answer.status)
             for name, value in {"Content-Type": kind, "Transfer-Encoding": "chunked", **answer.headers}.items():

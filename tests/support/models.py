@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
 
 from engine.context.model import ModelSignal, Prompt, ReplyEnded, StatementAsked, TextDelta
 
@@ -13,6 +14,7 @@ class AnsweringModel:
     """Calls `answer` with each prompt that is no request for a summary, `sum_up` with each that is."""
 
     name = "answering"
+    calls_tools = True
 
     def __init__(self, answer: Answer, sum_up: Answer | None = None) -> None:
         self._answer = answer
@@ -43,3 +45,12 @@ def runs(*sources: str, typed: bool = True) -> Answer:
     """Runs one statement after the other, one in each reply, then says that it is done. `typed`: by a person."""
     left = list(sources)
     return lambda _: [StatementAsked(left.pop(0), typed=typed)] if left else [TextDelta("Done.")]
+
+
+@dataclass(slots=True)
+class Reads:
+    """A model that prompts are written for; it may change between prompts, as a session's may."""
+
+    spec: str = "one"
+    calls_tools: bool = True
+    window: int | None = None

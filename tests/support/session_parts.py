@@ -15,6 +15,7 @@ from engine.runtime.environment import Environment
 from engine.session.directories import ProjectEnvironment
 from engine.session.journal import Journal
 from engine.session.parts import HostServices, SessionParts, assemble
+from engine.session.process_models import OwnModel
 
 from .fixed import CountingEntropy, FixedClock
 
@@ -30,13 +31,14 @@ def session_parts(
     store.create(SessionRow(session_id=SESSION, cwd=str(cwd)))
     journal = Journal(store, SESSION)
     store.acquire(SESSION, journal.committed)
+    of_tests = Settings(state_dir=state or cwd / "state", **settings)
     services = HostServices(
         store=store,
-        settings=Settings(state_dir=state or cwd / "state", **settings),
+        settings=of_tests,
         environments=environments or _none,
         outliner=None,
         start_server=None,
-        models=_none,
+        models=OwnModel(_none, of_tests),
         clock=clock,
         minter=Minter(clock, CountingEntropy()),
         environ={},

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from acp_adapter.v1.updates.conversation import message_update
 from acp_adapter.v1.updates.events import Replay, event_updates
-from acp_adapter.v1.updates.session import commands_update
+from acp_adapter.v1.updates.session import commands_update, options_update
 from acp_adapter.v1.updates.statements import output_updates, rerun_update
 
-__all__ = ["Replay", "commands_update", "event_updates", "message_update", "output_updates", "rerun_update"]
+__all__ = [
+    "Replay",
+    "commands_update",
+    "event_updates",
+    "message_update",
+    "options_update",
+    "output_updates",
+    "rerun_update",
+]

@@ -25,7 +25,7 @@ from acp_adapter.v1.updates.shapes import (
     UsageUpdate,
 )
 from acp_adapter.wire import given, to_wire
-from engine import COMMANDS
+from engine import COMMANDS, OptionValues
 from engine.context.tail.feed import connected_sentence, lost_sentence
 from engine.context.tail.rights import entered_sentence
 from engine.core.ids import Seq
@@ -100,6 +100,11 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
 
 def _options(seq: Seq, facts: Facts) -> ConfigOptionUpdate:
     return ConfigOptionUpdate(config_options=config_options(facts.options_at(seq)))
+
+
+def options_update(values: OptionValues) -> Json:
+    """All options with their values."""
+    return to_wire(ConfigOptionUpdate(config_options=config_options(values)))
 
 
 def _usage(event: ModelCallEnded | ProjectionSent) -> UsageUpdate:

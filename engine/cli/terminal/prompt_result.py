@@ -28,6 +28,7 @@ from ...session.journal import (
     FilesPutBack,
     Item,
     ModelRetried,
+    ModelsListed,
     OutputStreamed,
     ReasoningStreamed,
     StatementRerun,
@@ -245,6 +246,7 @@ SIGNALS: Final = {
     StatementRerun: "rerun",
     ModelRetried: "retry",
     FilesPutBack: "files_restored",
+    ModelsListed: "models_listed",
 }
 _TITLE_CHARS: Final = 100
 

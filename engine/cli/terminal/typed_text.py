@@ -149,9 +149,11 @@ def _option(session: Session, argument: str) -> str:
     if argument:
         name, _, value = argument.partition(" ")
         session.set_option(name, value.strip())
+    options = session.options
     lines = [
-        f"- `{name}` is `{session.options.values[name]}`: {text}. It can be {_choices(values)}."
-        for name, (_, text, values) in OPTIONS.items()
+        f"- `{row.name}` is `{options.value(row)}`: {row.text}. It can be {_choices(row.values)}."
+        for row in options.rows
+        if not row.is_open
     ]
     return "\n".join([*lines, "", "`/option NAME VALUE` sets one."])
 

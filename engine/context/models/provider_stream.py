@@ -6,6 +6,7 @@ late.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
@@ -69,6 +70,12 @@ _TOO_LONG: Final = (
     "request_too_large",
 )
 """Phrases for a prompt that is too long, of OpenAI, vLLM, Anthropic (three), Gemini and llama.cpp, in lower case."""
+_WINDOW: Final = re.compile(
+    r"(?:maximum context length is |context size \(|n_ctx[\"': =]+|maximum number of tokens allowed \(|> )"
+    r"(\d[\d,]{2,11})",
+    re.IGNORECASE,
+)
+"""Where refusals name the window: of OpenAI, vLLM and OpenRouter; llama.cpp (two); Gemini; and Anthropic."""
 _NO_TOOLS: Final = (
     "does not support tool",
     "doesnt support tool",
@@ -114,7 +121,7 @@ def failure_of(
             )
         )
     if isinstance(error, ModelContextWindowExceededError) or _is_too_long(error, text):
-        return ProviderFailure(ContextTooLongError(f"{server}: {text}"))
+        return ProviderFailure(ContextTooLongError(f"{server}: {text}", _window_in(text)))
     # The provider's message about a key may quote it, so it is not shown.
     if isinstance(error, ModelAuthenticationError):
         return ProviderFailure(ModelUnusableError(f"{server} does not accept the credentials: {_set(variables)}"))
@@ -146,6 +153,12 @@ def _is_transient(error: Exception) -> bool:
 
 def _is_too_long(error: Exception, text: str) -> bool:
     return not isinstance(error, _TRANSIENT) and _says(error, text, _TOO_LONG)
+
+
+def _window_in(text: str) -> int | None:
+    """Return the window that a refusal names, in tokens."""
+    found = _WINDOW.search(text)
+    return int(found[1].replace(",", "")) if found else None
 
 
 def _says(error: Exception, text: str, phrases: Sequence[str]) -> bool:
@@ -237,6 +250,8 @@ class ProviderClient:
         settings: AnthropicModelSettings = {"max_retries": 0}
         if self._provider.one_call:
             settings["parallel_tool_calls"] = False
+        if prompt.thinking != "default":
+            settings["thinking"] = False if prompt.thinking == "off" else prompt.thinking
         if not prompt.statements:
             # The tool stays declared, because Anthropic requires it as long as the conversation has calls of it.
             settings["tool_choice"] = "none"

@@ -28,6 +28,19 @@ class Address(Struct, frozen=True, kw_only=True):
     otherwise: str
 
 
+class Listing(Struct, frozen=True, kw_only=True):
+    """How a provider is asked for its models: GET `path` below `base`, or below the environment's `variable`.
+
+    The key is sent in `header`, with `headers` beside it.
+    """
+
+    base: str
+    variable: str = ""
+    path: str = "/models"
+    header: str = "authorization"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
 class Provider(Struct, frozen=True, kw_only=True):
     """A provider with one API.
 
@@ -41,6 +54,8 @@ class Provider(Struct, frozen=True, kw_only=True):
         one_call: can be told to make one call at a time.
         cache_points: requires a mark at the end of what will be sent again.
         modules: its own modules for a reply, its SDK first, to load ahead.
+        listing: how it is asked for its models; None if it is not.
+        known: models to choose from until it has answered.
     """
 
     name: str
@@ -52,6 +67,12 @@ class Provider(Struct, frozen=True, kw_only=True):
     one_call: bool = False
     cache_points: bool = False
     modules: tuple[str, ...] = ()
+    listing: Listing | None = None
+    known: tuple[str, ...] = ()
+
+    def key(self, environ: Mapping[str, str]) -> str:
+        """Return its key; "" without one."""
+        return next((environ[variable] for variable in self.variables if environ.get(variable)), "")
 
     @property
     def signer(self) -> str | None:
@@ -61,6 +82,7 @@ class Provider(Struct, frozen=True, kw_only=True):
 
 _OPENAI: Final = ("openai", "openai.types.responses", "pydantic_ai.models.openai")
 _GOOGLE: Final = ("google.genai", "pydantic_ai.models.google")
+_OPENAI_LISTING: Final = Listing(base="https://api.openai.com/v1", variable="OPENAI_BASE_URL")
 
 PROVIDERS: Final = (
     Provider(
@@ -70,6 +92,14 @@ PROVIDERS: Final = (
         one_call=True,
         cache_points=True,
         modules=("anthropic", "pydantic_ai.models.anthropic"),
+        listing=Listing(
+            base="https://api.anthropic.com",
+            variable="ANTHROPIC_BASE_URL",
+            path="/v1/models?limit=1000",
+            header="x-api-key",
+            headers=(("anthropic-version", "2023-06-01"),),
+        ),
+        known=("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5"),
     ),
     Provider(
         name="google",
@@ -78,11 +108,37 @@ PROVIDERS: Final = (
         signs_thinking=True,
         signs_calls=True,
         modules=_GOOGLE,
+        listing=Listing(
+            base="https://generativelanguage.googleapis.com",
+            variable="GOOGLE_GEMINI_BASE_URL",
+            path="/v1beta/models?pageSize=1000",
+            header="x-goog-api-key",
+        ),
+        known=("gemini-4-carbon", "gemini-4-argon", "gemini-3.8-flash"),
     ),
     Provider(name="google-cloud", aliases=("google-vertex",), signs_thinking=True, signs_calls=True, modules=_GOOGLE),
-    Provider(name="groq", variables=("GROQ_API_KEY",), one_call=True),
-    Provider(name="mistral", variables=("MISTRAL_API_KEY",), one_call=True),
-    Provider(name="openai-chat", variables=("OPENAI_API_KEY",), one_call=True, modules=_OPENAI),
+    Provider(
+        name="groq",
+        variables=("GROQ_API_KEY",),
+        one_call=True,
+        listing=Listing(base="https://api.groq.com", variable="GROQ_BASE_URL", path="/openai/v1/models"),
+        known=("openai/gpt-oss-120b", "qwen/qwen3.8-27b"),
+    ),
+    Provider(
+        name="mistral",
+        variables=("MISTRAL_API_KEY",),
+        one_call=True,
+        listing=Listing(base="https://api.mistral.ai/v1"),
+        known=("mistral-large-latest", "mistral-medium-latest", "codestral-latest"),
+    ),
+    Provider(name="ollama", one_call=True, modules=_OPENAI, listing=Listing(base="", variable="OLLAMA_BASE_URL")),
+    Provider(
+        name="openai-chat",
+        variables=("OPENAI_API_KEY",),
+        one_call=True,
+        modules=_OPENAI,
+        listing=_OPENAI_LISTING,
+    ),
     Provider(
         name="openai-responses",
         aliases=("openai",),
@@ -91,8 +147,16 @@ PROVIDERS: Final = (
         signs_thinking=True,
         one_call=True,
         modules=_OPENAI,
+        listing=_OPENAI_LISTING,
+        known=("gpt-6.1-sol", "gpt-6.1-terra", "gpt-6-luna"),
     ),
-    Provider(name="openrouter", variables=("OPENROUTER_API_KEY",), one_call=True, modules=_OPENAI),
+    Provider(
+        name="openrouter",
+        variables=("OPENROUTER_API_KEY",),
+        one_call=True,
+        modules=_OPENAI,
+        listing=Listing(base="https://openrouter.ai/api/v1"),
+    ),
 )
 
 NAMED: Final = {provider.name: provider for provider in PROVIDERS}
@@ -125,8 +189,26 @@ def route_to(spec: str, environ: Mapping[str, str]) -> Route:
             "model `provider` needs a provider and a model: provider:openai:MODEL, provider:anthropic:MODEL, "
             "provider:google:MODEL"
         )
-    provider = _provider(name, environ)
+    provider = provider_of(name, environ)
     return Route(name=spec, provider=provider, model=f"{provider.name}:{model}")
+
+
+def configured(environ: Mapping[str, str]) -> dict[str, Provider]:
+    """Return the providers that can be asked for their models, by the name that users write.
+
+    These have a key, or an address of their own.
+    """
+    otherwise = {row.address.otherwise for row in PROVIDERS if row.address is not None}
+    found: dict[str, Provider] = {}
+    for row in PROVIDERS:
+        if row.name in otherwise:
+            continue
+        name = row.aliases[0] if row.address is not None else row.name
+        provider = provider_of(name, environ)
+        listing = provider.listing
+        if listing is not None and (provider.key(environ) or (listing.variable and environ.get(listing.variable))):
+            found[name] = provider
+    return found
 
 
 def address_shown(url: str | None) -> str:
@@ -143,7 +225,8 @@ def address_shown(url: str | None) -> str:
     return f"{parts.scheme}://{place}{parts.path.rstrip('/')}"
 
 
-def _provider(name: str, environ: Mapping[str, str]) -> Provider:
+def provider_of(name: str, environ: Mapping[str, str]) -> Provider:
+    """Return the provider that a name or alias means."""
     meant = ALIASED.get(name)
     if meant is None:
         return NAMED.get(name) or Provider(name=name)

@@ -26,6 +26,7 @@ from ..requests import (
 )
 from . import Command, CommandContext, glancing
 from .context import compact, context, context_glance, tick, views, views_glance
+from .model import model_glance
 from .timeline import (
     branch,
     diff_glance,
@@ -49,11 +50,8 @@ _MODES: Final = f"{_SET_ELSEWHERE.format('mode', 'mode')}. The modes are {', '.j
 _OPTIONS: Final = (
     f"{_SET_ELSEWHERE.format('options', 'option')}. They are {', '.join(f'`{name}`' for name in OPTIONS)}."
 )
-_MODEL: Final = "The model is set when the program starts, with `--model` or `REWINDOW_MODEL`."
 _ELSEWHERE: Final = {
-    name: advice
-    for names, advice in (("mode modes", _MODES), ("option options", _OPTIONS), ("model models", _MODEL))
-    for name in names.split()
+    name: advice for names, advice in (("mode modes", _MODES), ("option options", _OPTIONS)) for name in names.split()
 }
 """Advice for names of settings that are not slash commands."""
 
@@ -98,6 +96,15 @@ COMMANDS: Final[dict[str, Command]] = {
             glancing(timeline_glance),
             timeline_glance,
             "statement",
+        ),
+        Command(
+            "model",
+            "[NAME] [LEVEL]",
+            "a model, and how much it thinks",
+            "Show the model and those that can be chosen; with NAME, choose the model of the next call, and with LEVEL "
+            "how much it thinks: default, off, low, medium, high or max",
+            glancing(model_glance),
+            model_glance,
         ),
         Command(
             "run",

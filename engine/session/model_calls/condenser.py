@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Final
 
-from ...context.model import Model, ModelError, Prompt, TextDelta
+from ...context.model import ModelError, Prompt, TextDelta
 from ...context.tail.past_statements import PastStatements
 from ...context.tail.prompt import message_text, shortened
 from ...context.view.condensation import Cut, choose_cut, current_request, unread
@@ -34,6 +34,7 @@ from ...log.events.conversation import (
 )
 from ...runtime.environment import Environment
 from ..cancellation import Cancellation
+from ..model_choice import ModelChoice
 from .projector import Projector
 
 logger = logging.getLogger(__name__)
@@ -61,8 +62,7 @@ class Condenser:
         projector: Projector,
         past: PastStatements,
         cycles: CycleFold,
-        model: Model,
-        calls_tools: bool = True,
+        model: ModelChoice,
     ) -> None:
         self._log = log
         self._view = view
@@ -70,7 +70,6 @@ class Condenser:
         self._past = past
         self._cycles = cycles
         self._model = model
-        self._calls_tools = calls_tools
         self._stuck: tuple[int, ...] | None = None
 
     async def is_due(self, environment: Environment) -> bool:
@@ -147,7 +146,7 @@ class Condenser:
             messages=(UserMessage(message_id=MessageId("summary"), text=transcript),),
             tail="",
             statements=False,
-            calls_tools=self._calls_tools,
+            calls_tools=self._model.calls_tools,
         )
         try:
             async with aclosing(self._model.reply(prompt)) as signals:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
 import xxhash
 from msgspec import Struct
@@ -44,6 +44,11 @@ than half of what the instructions leave, so that messages have the other half."
 TAIL_FLOOR: Final = 1_024
 _NARROWING: Final = 0.75
 """The fraction of a refused size that is tried next."""
+_WIDENING: Final = 2
+"""By how much each answered call widens a room that a refusal narrowed."""
+_REPLY_TOKENS: Final = 16_384
+_REPLY_SHARE: Final = 4
+"""What a window keeps for a reply: so many tokens, or one part in this many of a small one."""
 _SHRINK_ATTEMPTS: Final = 4
 _TAIL_ATTEMPTS: Final = 3
 _NO_GENERATION: Final = -1
@@ -85,17 +90,94 @@ class _Sum(Struct, frozen=True):
     tokens: int = 0
 
 
-class Projector:
-    """Builds one session's prompts of at most `budget` tokens, for a model that calls tools or writes statements."""
+class Reader(Protocol):
+    """What a prompt depends on in the model that reads it."""
 
-    def __init__(self, view: Window, cwd: str, budget: int, news: LogNews, *, calls_tools: bool = True) -> None:
+    @property
+    def spec(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether it asks for statements by calling a tool."""
+        ...
+
+    @property
+    def window(self) -> int | None:
+        """The tokens that it can read and write in one call, if that is known."""
+        ...
+
+
+class Room:
+    """How many tokens a prompt may have: at most `most`, and what the model's window leaves beside a reply.
+
+    Providers count differently, and may know better how long a window is. So a refusal narrows the room, to the window
+    that it names or to less than the refused prompt. Each call that is answered widens it again.
+    """
+
+    def __init__(self, most: int, model: Reader) -> None:
+        self._most = most
+        self._model = model
+        self._spec = model.spec
+        self._limit: int | None = None
+        self._named: int | None = None
+        self._rate = 1.0
+
+    def _follow_model(self) -> None:
+        if self._model.spec != self._spec:
+            self._spec, self._limit, self._named, self._rate = self._model.spec, None, None, 1.0
+
+    @property
+    def window(self) -> int | None:
+        """The model's window, if it or a refusal named it."""
+        self._follow_model()
+        known = [window for window in (self._model.window, self._named) if window is not None]
+        return min(known, default=None)
+
+    @property
+    def budget(self) -> int:
+        """The tokens of a prompt."""
+        window = self.window
+        budget = self._most if window is None else min(self._most, window - min(_REPLY_TOKENS, window // _REPLY_SHARE))
+        return budget if self._limit is None else min(budget, self._limit)
+
+    def narrow(self, used: int, window: int | None) -> bool:
+        """Take note of a refusal; return whether a smaller prompt is worth a try.
+
+        Args:
+            used: our count of the refused prompt.
+            window: what the refusal names, in the provider's tokens.
+        """
+        budget, rate = self.budget, max(self._rate, 1.0)
+        if window is not None and window < used * rate:
+            self._named = max(int(window / rate), 1)
+            return True
+        if used * rate * 2 < (self.window or self._most):
+            return False  # a prompt of this length cannot be too long
+        self._limit = min(budget, int(used * _NARROWING))
+        return True
+
+    def answered(self, used: int, counted: int | None) -> None:
+        """Take note of an answer to a prompt of `used` tokens by our count, `counted` by the provider's."""
+        if counted is not None and used > 0:
+            self._rate = counted / used
+        if self._limit is not None:
+            self._limit *= _WIDENING
+
+
+class Projector:
+    """Builds one session's prompts for a model, within their room."""
+
+    def __init__(self, view: Window, cwd: str, budget: int, news: LogNews, model: Reader) -> None:
         self._view = view
         self._news = news
-        self._budget = budget
-        self._calls_tools = calls_tools
+        self._model = model
+        self._room = Room(budget, model)
+        self._calls_tools = model.calls_tools
         self._cwd = cwd
         self._guidance: GuidanceRead | None = None
-        self._instructions = instructions(cwd, calls_tools=calls_tools)
+        self._instructions = instructions(cwd, calls_tools=self._calls_tools)
         self._instruction_tokens: int | None = None
         self._counts: dict[EventId, int] = {}
         self._bound = _Sum()
@@ -111,6 +193,7 @@ class Projector:
             environment: renders the tail, and counts.
             instead: messages that replace others, by position. Their ids differ from those of all entries.
         """
+        self._follow_model()
         position = self._news.position
         messages = self._view.ready(open_run=True)
         known = self._known(messages)
@@ -136,7 +219,7 @@ class Projector:
                 instructions=self._instructions, messages=messages, tail=part.tail, calls_tools=self._calls_tools
             ),
             used=instruction_tokens + message_tokens + part.tail_tokens,
-            size=self._budget,
+            size=self._room.window or self._budget,
             instruction_tokens=instruction_tokens,
             message_tokens=message_tokens,
             tail_tokens=part.tail_tokens,
@@ -174,6 +257,7 @@ class Projector:
 
     async def fits(self, environment: Environment) -> bool:
         """Whether the messages fit in `room`. Counts only if an upper bound does not already decide it."""
+        self._follow_model()
         if self._at_most() <= self.room:
             return True
         messages = self._view.ready(open_run=True)
@@ -232,10 +316,28 @@ class Projector:
             self._instructions = instructions(self._cwd, calls_tools=self._calls_tools, guidance=guidance)
             self._instruction_tokens = None
 
-    def narrow(self) -> None:
-        """Reduce the budget, because the provider refused the latest projection as too long."""
+    def narrow(self, window: int | None) -> bool:
+        """Reduce the budget, because the provider refused the latest projection as too long; see `Room.narrow`."""
+        return self.latest is not None and self._room.narrow(self.latest.used, window)
+
+    def answered(self, counted: int | None) -> None:
+        """Take note of the answer to the latest projection, with the provider's count of it."""
         if self.latest is not None:
-            self._budget = min(self._budget, int(self.latest.used * _NARROWING))
+            self._room.answered(self.latest.used, counted)
+
+    def _follow_model(self) -> None:
+        """Write everything for the model that is chosen now."""
+        if self._model.calls_tools == self._calls_tools:
+            return
+        self._calls_tools = self._model.calls_tools
+        self._instructions = instructions(self._cwd, calls_tools=self._calls_tools, guidance=self._guidance)
+        self._instruction_tokens = None
+        self._counts = {}
+        self._bound = self._spent = _Sum(_NO_GENERATION)
+
+    @property
+    def _budget(self) -> int:
+        return self._room.budget
 
     @property
     def _tail_budget(self) -> int:

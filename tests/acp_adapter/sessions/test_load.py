@@ -75,7 +75,7 @@ async def test_load_shows_what_was_shown_live(store: MemoryStore, tmp_path: Path
         shown = transcript(first.updates())
         prompts = [event["text"] for event in logged(store, session) if event["kind"] == "user_message"]
     assert len(prompts) == 7
-    async with in_memory(tmp_path, store=store) as second:
+    async with in_memory(tmp_path, store=store, model=(model := scripted(tmp_path, *EVENTFUL))) as second:
         await second.initialize()
         answer = await second.load(session, tmp_path)
         again = transcript(second.updates())
@@ -87,7 +87,7 @@ async def test_load_shows_what_was_shown_live(store: MemoryStore, tmp_path: Path
         values = {option["id"]: option["currentValue"] for option in answer["configOptions"]}
         assert (answer["modes"]["currentModeId"], values) == (
             "ask",
-            {"mode": "ask", "_while_running": "steer", "_ask_about": "by_sandbox", "_network": "off"},
+            {"mode": "ask", "model": model, "_while_running": "steer", "_ask_about": "by_sandbox", "_network": "off"},
         )
         following = await second.until(lambda message: True)
         assert update_in(following)["sessionUpdate"] == "available_commands_update"

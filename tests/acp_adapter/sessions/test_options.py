@@ -27,7 +27,13 @@ async def test_modes_and_options_change_during_a_statement(agent: Client, tmp_pa
     assert await agent.call("session/set_mode", {"sessionId": session, "modeId": "plan"}) == {}
     params = {"sessionId": session, "configId": "_while_running", "value": "steer"}
     answer = await agent.call("session/set_config_option", params)
-    expected = {"mode": "plan", "_while_running": "steer", "_ask_about": "by_sandbox", "_network": "off"}
+    expected = {
+        "mode": "plan",
+        "model": "direct",
+        "_while_running": "steer",
+        "_ask_about": "by_sandbox",
+        "_network": "off",
+    }
     assert {option["id"]: option["currentValue"] for option in answer["configOptions"]} == expected
     gate.release()
     assert reason(await agent.response(prompt)) == "end_turn"
@@ -47,7 +53,13 @@ async def test_modes_and_options_change_during_a_statement(agent: Client, tmp_pa
     values = {
         option["id"]: option["currentValue"] for option in agent.updates("config_option_update")[-1]["configOptions"]
     }
-    assert values == {"mode": "auto", "_while_running": "steer", "_ask_about": "by_sandbox", "_network": "off"}
+    assert values == {
+        "mode": "auto",
+        "model": "direct",
+        "_while_running": "steer",
+        "_ask_about": "by_sandbox",
+        "_network": "off",
+    }
 
 
 async def test_mode_and_its_option_stay_in_sync(agent: Client, tmp_path: Path) -> None:
@@ -91,7 +103,7 @@ async def test_unknown_modes_and_options_are_refused(agent: Client, tmp_path: Pa
         (
             "session/set_config_option",
             {"configId": "network", "value": "on"},
-            "there is no option 'network'; the options are mode, _while_running, _ask_about, _network",
+            "there is no option 'network'; the options are mode, model, _while_running, _ask_about, _network",
         ),
         (
             "session/set_config_option",
@@ -111,7 +123,7 @@ async def test_unknown_modes_and_options_are_refused(agent: Client, tmp_path: Pa
         (
             "session/set_config_option",
             {"configId": "_nope", "value": True, "type": "boolean"},
-            "there is no option '_nope'; the options are mode, _while_running, _ask_about, _network",
+            "there is no option '_nope'; the options are mode, model, _while_running, _ask_about, _network",
         ),
     ],
 )

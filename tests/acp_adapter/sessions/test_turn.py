@@ -50,7 +50,7 @@ async def test_every_method_and_update_occurs_and_is_valid(store: MemoryStore, t
         session = await agent.new_session(tmp_path)
         await agent.call("session/set_mode", {"sessionId": session, "modeId": "ask"})
         option = {"sessionId": session, "configId": "_while_running", "value": "steer"}
-        assert (await agent.call("session/set_config_option", option))["configOptions"][1]["currentValue"] == "steer"
+        assert (await agent.call("session/set_config_option", option))["configOptions"][2]["currentValue"] == "steer"
         assert (await agent.error("authenticate", {"methodId": "none"}))["code"] == -32602
         assert await agent.prompt(session, "What is in notes.md?") == "end_turn"
         assert agent.text() == "Looking.It holds a heading."

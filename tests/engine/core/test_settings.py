@@ -65,7 +65,7 @@ def test_several_names_may_be_a_list_in_the_config_file(tmp_path: Path) -> None:
     config = "models_without_tools = ['openai:llama*', 'b']\nhidden_names = []\nmodel = 'provider:openai:llama3'"
     settings = load_settings(environ(tmp_path, config))
     assert (settings.models_without_tools, settings.hidden_names) == (("openai:llama*", "b"), ())
-    assert not settings.calls_tools
+    assert not settings.calls_tools(settings.model)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_several_names_may_be_a_list_in_the_config_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_model_that_is_named_as_without_tools_calls_none(tmp_path: Path, names: str, model: str, calls: bool) -> None:
-    assert load_settings(environ(tmp_path), {"model": model, "models_without_tools": names}).calls_tools is calls
+    assert load_settings(environ(tmp_path), {"models_without_tools": names}).calls_tools(model) is calls
 
 
 @pytest.mark.parametrize("option", SETTINGS, ids=lambda option: option.name)

@@ -70,7 +70,6 @@ async def test_a_command_that_nothing_is_near_names_all_there_are(tmp_path: Path
         ("/mode x", MODES),
         ("/modes", MODES),
         ("/option network on", OPTIONS),
-        ("/model gpt", ("--model", "REWINDOW_MODEL")),
     ],
 )
 async def test_what_is_set_elsewhere_names_the_values_or_the_place(

@@ -187,7 +187,7 @@ async def test_a_provider_that_takes_less_than_the_budget_gets_less(tmp_path: Pa
 
     def answer(prompt: Prompt) -> Sequence[ModelSignal]:
         if sum(len(message_text(message)) for message in prompt.messages) > 10_000:
-            raise ContextTooLongError("too long")
+            raise ContextTooLongError("too long", 3_000)
         return [StatementAsked(sources.pop(0), typed=True)] if sources else [TextDelta("Done.")]
 
     async with opened(tmp_path, AnsweringModel(answer), budget=100_000) as session:
@@ -198,7 +198,7 @@ async def test_a_provider_that_takes_less_than_the_budget_gets_less(tmp_path: Pa
         assert events_of(session, Condensation)
         answered = [ended.answered for ended in events_of(session, ModelCallEnded)]
         assert (answered.count(True), False in answered) == (9, True)
-        assert events_of(session, ProjectionSent)[-1].size < 10_000
+        assert events_of(session, ProjectionSent)[-1].size == 3_000
         assert_whole(session)
 
 
@@ -209,7 +209,7 @@ async def test_provider_that_takes_nothing_ends_the_turn(tmp_path: Path) -> None
     model = AnsweringModel(refuse)
     async with opened(tmp_path, model) as session:
         assert await run(session, "hello") == "error"
-        assert events_of(session, RunStop)[-1].detail == "at most 10 tokens"
+        assert str(events_of(session, RunStop)[-1].detail).startswith("at most 10 tokens; this request had ")
         assert len(model.prompts) <= 4
 
 

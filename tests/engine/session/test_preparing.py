@@ -64,7 +64,6 @@ def sources(tmp_path: Path, answer: Answer | None = None, allowance: int = 10_00
         kept=lambda digest: data if digest == "aa" else None,
         redactor=Redactor([SECRET]),
         model=AnsweringModel(says("never"), answer),
-        calls_tools=True,
         allowance=lambda: allowance,
     )
 

@@ -178,7 +178,11 @@ def test_what_is_shortened_otherwise_ends_what_two_calls_share() -> None:
 
 
 async def test_unanswered_call_is_logged_as_such(tmp_path: Path) -> None:
-    answers: list[Exception | TextDelta] = [ModelError("overloaded"), ContextTooLongError("too long"), TextDelta("hi")]
+    answers: list[Exception | TextDelta] = [
+        ModelError("overloaded"),
+        ContextTooLongError("too long", 100),
+        TextDelta("hi"),
+    ]
 
     def answer(_: Prompt) -> Sequence[ModelSignal]:
         given = answers.pop(0)

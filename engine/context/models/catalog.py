@@ -1,0 +1,234 @@
+"""The models that a user can choose from, and what providers say about them.
+
+A provider with a key is asked for its models once a day. Its answer is kept in a file of the state directory, because
+an editor shows the choice at once and a provider may be unreachable; until the first answer a few known names stand
+for it. Keys go to the address of their provider only, and are not kept here.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import Struct
+
+from .providers import Provider, address_shown, configured, provider_of
+
+logger = logging.getLogger(__name__)
+
+FILE: Final = "models.json"
+FRESH_SECONDS: Final = 86_400.0
+"""How long an answer is good."""
+ASK_SECONDS: Final = 10.0
+MOST_BYTES: Final = 8 << 20
+"""Of an answer. OpenRouter's has 1 MB."""
+MOST_MODELS: Final = 300
+"""The most models of one provider that are offered."""
+_NAME_CHARS: Final = 120
+_NO_CHAT: Final = (
+    *("embed", "whisper", "tts", "dall-e", "moderation", "transcribe", "realtime", "audio", "image", "sora", "veo"),
+    *("davinci", "babbage", "rerank", "aqa", "speech", "ocr", "guard", "live", "robotics", "computer-use"),
+)
+"""Parts of names of models that do not chat."""
+_WINDOWS: Final = ("context_window", "context_length", "max_input_tokens", "inputTokenLimit", "max_context_length")
+"""What providers call the tokens of a window: Groq, OpenRouter, Anthropic, Google, Mistral."""
+_WINDOWS_OF_SERVERS: Final = ("max_model_len", "max_context_len")
+
+
+class Listed(Struct, frozen=True):
+    """A model that can be chosen: its name as users write it, a title, and its window in tokens if it is known."""
+
+    spec: str
+    title: str
+    window: int | None = None
+
+
+class _Kept(Struct, frozen=True):
+    """An answer of a provider, at `address`."""
+
+    at: float
+    address: str
+    models: tuple[Listed, ...]
+
+
+def listed(name: str, answer: object) -> list[Listed]:
+    """Return the models that chat of an answer, newest first where it says so.
+
+    Args:
+        name: of the provider.
+        answer: a decoded answer of any provider.
+
+    Raises:
+        ValueError: it has no list of models.
+    """
+    table = cast("dict[str, object]", answer) if isinstance(answer, dict) else {}
+    rows = table.get("data", table.get("models"))
+    if not isinstance(rows, list):
+        raise ValueError("the answer has no list of models")
+    found: list[tuple[float, Listed]] = []
+    for row in cast("list[object]", rows):
+        if not isinstance(row, dict):
+            continue
+        model = _model(name, cast("dict[str, Any]", row))
+        if model is not None:
+            made = cast("dict[str, Any]", row).get("created")
+            found.append((float(made) if isinstance(made, int | float) else 0.0, model))
+    found.sort(key=lambda entry: -entry[0])
+    return [model for _, model in found[:MOST_MODELS]]
+
+
+def _model(name: str, row: Mapping[str, Any]) -> Listed | None:
+    identity = row.get("id") or row.get("name")
+    if not isinstance(identity, str) or not identity.isprintable() or not 0 < len(identity) <= _NAME_CHARS:
+        return None
+    identity = identity.removeprefix("models/")
+    methods, can = row.get("supportedGenerationMethods"), row.get("capabilities")
+    if isinstance(methods, list) and "generateContent" not in methods:
+        return None
+    if isinstance(can, dict) and cast("dict[str, object]", can).get("completion_chat") is False:
+        return None
+    if any(part in identity.lower() for part in _NO_CHAT):
+        return None
+    title = row.get("display_name") or row.get("displayName") or identity
+    window = next((row[key] for key in (*_WINDOWS, *_WINDOWS_OF_SERVERS) if isinstance(row.get(key), int)), None)
+    return Listed(
+        f"provider:{name}:{identity}",
+        title if isinstance(title, str) and title.isprintable() and len(title) <= _NAME_CHARS else identity,
+        window if window is not None and window > 0 else None,
+    )
+
+
+def ask(name: str, provider: Provider, environ: Mapping[str, str]) -> list[Listed]:
+    """Ask a provider for its models. Blocks for at most ten seconds.
+
+    Raises:
+        OSError: it cannot be reached, or refused.
+        ValueError: its answer is none.
+    """
+    import httpx  # on a thread, and only where a provider is configured
+
+    listing = provider.listing
+    assert listing is not None
+    headers = dict(listing.headers)
+    if key := provider.key(environ):
+        headers[listing.header] = f"Bearer {key}" if listing.header == "authorization" else key
+    address = f"{address_of(provider, environ)}{listing.path}"
+    try:
+        with httpx.stream("GET", address, headers=headers, timeout=ASK_SECONDS, follow_redirects=False) as answer:
+            if not answer.is_success:
+                raise OSError(f"HTTP {answer.status_code}")
+            data = bytearray()
+            deadline = time.monotonic() + ASK_SECONDS
+            for piece in answer.iter_bytes():
+                data += piece
+                if len(data) > MOST_BYTES:
+                    raise ValueError(f"the answer is longer than {MOST_BYTES:,} bytes")
+                if time.monotonic() > deadline:
+                    raise OSError("the answer takes too long")
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise OSError(str(error)) from None
+    try:
+        return listed(name, json.loads(data))
+    except RecursionError:
+        raise ValueError("the answer is nested too deeply") from None
+
+
+def address_of(provider: Provider, environ: Mapping[str, str]) -> str:
+    """Return where a provider's API is, without a slash at the end."""
+    listing = provider.listing
+    assert listing is not None
+    return (environ.get(listing.variable) or listing.base).rstrip("/")
+
+
+class Catalog:
+    """The models that can be chosen.
+
+    Args:
+        named: the names of the settings, the default first.
+        environ: with keys and addresses.
+        folder: the state directory.
+        now: seconds since the Unix epoch.
+    """
+
+    def __init__(
+        self, named: Sequence[str], environ: Mapping[str, str], folder: Path, now: Callable[[], float] = time.time
+    ) -> None:
+        self._named = tuple(dict.fromkeys(named))
+        self._environ = environ
+        self._path = folder / FILE
+        self._now = now
+        self._kept: dict[str, _Kept] | None = None
+
+    @property
+    def offered(self) -> Sequence[Listed]:
+        """The models to choose from: those of the settings, then those of each provider with a key."""
+        models = {name: Listed(name, name.removeprefix("provider:")) for name in self._named}
+        for name, provider in configured(self._environ).items():
+            answer = self._answer(name, provider)
+            known = [Listed(f"provider:{name}:{model}", model) for model in provider.known]
+            for model in known if answer is None else answer.models:
+                models[model.spec] = model
+        return tuple(models.values())
+
+    def window(self, spec: str) -> int | None:
+        """Return the tokens that a model's provider says it can read, if it does."""
+        kind, _, rest = spec.partition(":")
+        name = rest.partition(":")[0]
+        if kind != "provider" or provider_of(name, self._environ).listing is None:
+            return None
+        answer = self._answer(name, provider_of(name, self._environ))
+        return next((model.window for model in answer.models if model.spec == spec), None) if answer else None
+
+    def refresh(self) -> bool:
+        """Ask the providers whose answers are old, and keep what they say; return whether it is new. Blocks."""
+        changed = False
+        for name, provider in configured(self._environ).items():
+            before = self._answer(name, provider)
+            if before is not None and 0 <= self._now() - before.at < FRESH_SECONDS:
+                continue
+            try:
+                models = tuple(ask(name, provider, self._environ))
+            except (OSError, ValueError) as error:
+                logger.info("the models of %s could not be listed: %s", name, type(error).__name__)
+                continue
+            if models:
+                address = address_shown(address_of(provider, self._environ))
+                self._all()[name] = _Kept(self._now(), address, models)
+                changed = changed or before is None or before.models != models
+                self._keep()
+        return changed
+
+    def _answer(self, name: str, provider: Provider) -> _Kept | None:
+        kept = self._all().get(name)
+        if kept is None or kept.address != address_shown(address_of(provider, self._environ)):
+            return None
+        return kept
+
+    def _all(self) -> dict[str, _Kept]:
+        if self._kept is None:
+            try:
+                self._kept = msgspec.json.decode(self._path.read_bytes(), type=dict[str, _Kept])
+            except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+                self._kept = {}
+        return self._kept
+
+    def _keep(self) -> None:
+        # A choice that cannot be kept is asked for again by the next process.
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle, partial = tempfile.mkstemp(dir=self._path.parent, prefix=f".{FILE}.")
+            try:
+                with open(handle, "wb") as file:
+                    file.write(msgspec.json.encode(self._all()))
+                os.replace(partial, self._path)
+            except OSError:
+                os.unlink(partial)
+                raise

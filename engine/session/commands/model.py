@@ -1,0 +1,59 @@
+"""`/model`: show the models that can be chosen, and choose one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...core.errors import InvalidRequestError
+from ...core.text import code_span, more
+from ..model_choice import MODEL, THINKING, THINKING_LEVELS
+from . import CommandContext
+
+_MOST: Final = 40
+"""The most models in a list."""
+
+
+def model_glance(context: CommandContext, argument: str) -> str:
+    name, _, level = argument.partition(" ")
+    choice = context.runtime.parts.model
+    rows = {row.name: row for row in choice.rows}
+    if MODEL not in rows:
+        return "This program brings its own model, which cannot be changed."
+    try:
+        if name in THINKING_LEVELS and not level:
+            name, level = "", name
+        if name:
+            choice.set(MODEL, _spec(name, rows[MODEL].values))
+        if level:
+            choice.set(THINKING, level.strip())
+    except InvalidRequestError as error:
+        return f"{error}. `/model` lists the models."
+    thinks = f", thinking: {choice.thinking}" if choice.thinking != "default" else ""
+    if argument:
+        return f"From the next call on, {code_span(choice.spec)} answers{thinks}."
+    return "\n".join([f"{code_span(choice.spec)} answers{thinks}. You can choose:", *_list(rows[MODEL].values)])
+
+
+def _spec(name: str, offered: dict[str, str]) -> str:
+    """Return the model that a person means: a name, a name without `provider:`, or the only one with this ending."""
+    if name in offered:
+        return name
+    endings = [spec for spec in offered if spec.endswith(f":{name}")]
+    if len(endings) == 1:
+        return endings[0]
+    kind = name.partition(":")[0]
+    return name if ":" not in name or kind in ("provider", "scripted") else f"provider:{name}"
+
+
+def _list(offered: dict[str, str]) -> list[str]:
+    lines = [
+        f"- {code_span(spec)}" + (f": {title}" if title not in (spec, spec.rpartition(":")[2]) else "")
+        for spec, title in list(offered.items())[:_MOST]
+    ]
+    rest = [f"- {more(len(offered) - _MOST, 'model')}"] if len(offered) > _MOST else []
+    return [
+        *lines,
+        *rest,
+        "",
+        f"`/model NAME` chooses one, `/model NAME LEVEL` also how much it thinks: {', '.join(THINKING_LEVELS)}.",
+    ]

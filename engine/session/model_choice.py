@@ -1,0 +1,190 @@
+"""The model of a session: which ones can be chosen, which one is, and the one object that every call goes to.
+
+A choice is an option of the session, `model`, and so is how much it thinks, `thought_level`. Both hold from the next
+call on. Must not know what a provider is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Final, Protocol, get_args
+
+from msgspec.structs import replace
+
+from ..context.model import Model, ModelSignal, Prompt, Thinking
+from ..context.models import close_model
+from ..core.errors import InvalidRequestError
+from ..core.settings import DEFAULT_MODEL
+from ..log.event_log import EventLog
+from ..log.events.session import ConfigChanged
+from .policy import OptionRow, Policy
+
+MODEL: Final = "model"
+THINKING: Final = "thought_level"
+_THINKING_TEXT: Final = "How much the model thinks before it answers, if it can"
+THINKING_LEVELS: Final = {
+    "default": "As its provider sets it",
+    "off": "Not, or as little as it can",
+    "low": "A little",
+    "medium": "Some",
+    "high": "Much",
+    "max": "As much as it can",
+}
+
+
+class Models(Protocol):
+    """The models of a process."""
+
+    @property
+    def default(self) -> str:
+        """The name of the model of a session that has not chosen one; "" for a program's own, which has none."""
+        ...
+
+    def make(self, spec: str, /) -> Model:
+        """Make the model of that name. Raises InvalidRequestError if there is none."""
+        ...
+
+    def unusable(self, spec: str, reason: str, /) -> Model:
+        """Make a model whose every reply fails, because `spec` cannot be made."""
+        ...
+
+    def offered(self) -> Sequence[tuple[str, str]]:
+        """Return the names that can be chosen, each with a title. None for a program's own model."""
+        ...
+
+    def window(self, spec: str, /) -> int | None:
+        """Return the tokens that this model can read, if that is known."""
+        ...
+
+    def calls_tools(self, spec: str, /) -> bool:
+        """Return whether this model asks for statements by calling a tool."""
+        ...
+
+    def chosen(self, spec: str, /) -> None:
+        """Note that a session will call this model."""
+        ...
+
+
+class ModelChoice:
+    """The model that a session calls: a `Model`, whichever was chosen last."""
+
+    def __init__(self, models: Models, policy: Policy, log: EventLog) -> None:
+        self._models = models
+        self._policy = policy
+        self._log = log
+        self._made: tuple[str, Model] | None = None
+        self._left: list[Model] = []
+        """Earlier ones, which may still answer a call."""
+
+    # --- the choice ---------------------------------------------------------------------------------------------------
+
+    @property
+    def spec(self) -> str:
+        """The name of the chosen model."""
+        return self._policy.options.values.get(MODEL) or self._models.default
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether nothing but the user's own statements runs."""
+        return self.name == DEFAULT_MODEL
+
+    @property
+    def thinking(self) -> Thinking:
+        """How much it is asked to think."""
+        value = self._policy.options.values.get(THINKING)
+        return next((level for level in get_args(Thinking) if level == value), "default")
+
+    @property
+    def rows(self) -> Sequence[OptionRow]:
+        """The options of the model; none for a program's own."""
+        return self.rows_of(self.spec)
+
+    def rows_of(self, spec: str) -> Sequence[OptionRow]:
+        """Return the options of the model while `spec` is chosen."""
+        offered = dict(self._models.offered())
+        if not offered:
+            return ()
+        model = OptionRow(
+            name=MODEL,
+            title="Model",
+            text="The model that answers prompts",
+            values=offered if spec in offered else {spec: spec.removeprefix("provider:"), **offered},
+            category=MODEL,
+            default=self._models.default,
+            is_open=True,
+        )
+        if not spec.startswith("provider:"):
+            return (model,)
+        thinking = OptionRow(
+            name=THINKING,
+            title="Thinking",
+            text=_THINKING_TEXT,
+            values=dict(THINKING_LEVELS),
+            category=THINKING,
+            default="default",
+        )
+        return (model, thinking)
+
+    def set(self, name: str, value: str) -> None:
+        """Set `model` or `thought_level`, from the next call on.
+
+        A model need not be among those offered, because a provider's list may be old.
+
+        Raises:
+            InvalidRequestError: there is no such model or level.
+        """
+        if not self._models.offered():
+            raise InvalidRequestError("the model of this session cannot be changed")
+        if name == MODEL:
+            self._models.make(value)
+        elif value not in THINKING_LEVELS:
+            raise InvalidRequestError(f"{name} cannot be {value!r}; it is one of {', '.join(THINKING_LEVELS)}")
+        if value == (self.spec if name == MODEL else self.thinking):
+            return
+        self._log.append(ConfigChanged(option=name, value=value))
+        if name == MODEL:
+            self._models.chosen(value)  # so that what it needs can be loaded ahead
+
+    # --- the model ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _current(self) -> Model:
+        spec = self.spec
+        if self._made is None or self._made[0] != spec:
+            if self._made is not None:
+                self._left.append(self._made[1])
+            try:
+                model = self._models.make(spec)
+            except InvalidRequestError as error:
+                model = self._models.unusable(spec, str(error))
+            self._made = spec, model
+        return self._made[1]
+
+    @property
+    def name(self) -> str:
+        return self._current.name
+
+    @property
+    def summarizes(self) -> bool:
+        return self._current.summarizes
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether it asks for statements by calling a tool."""
+        return self._models.calls_tools(self.spec)
+
+    @property
+    def window(self) -> int | None:
+        """The tokens that it can read, if that is known."""
+        return self._models.window(self.spec)
+
+    def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
+        """Stream a reply of the chosen model."""
+        return self._current.reply(replace(prompt, thinking=self.thinking))
+
+    async def aclose(self) -> None:
+        """Close every model that was made; a failure is only logged."""
+        made = [] if self._made is None else [self._made[1]]
+        left, self._left, self._made = [*self._left, *made], [], None
+        for model in left:
+            await close_model(model)

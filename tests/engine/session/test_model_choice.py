@@ -1,0 +1,169 @@
+"""A session's model is chosen, and changes between two calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from engine.core.clock import SystemClock
+from engine.core.errors import InvalidRequestError
+from engine.log.events.conversation import RunStop
+from engine.log.events.session import ConfigChanged, ProjectionSent
+from engine.log.store.memory import MemoryStore
+from engine.session.session import Session
+from tests.support.llm_answers import anthropic, chat
+from tests.support.llm_server import LlmServer, llm_server
+from tests.support.models import AnsweringModel, says
+from tests.support.sessions import answer_to, events_of, session_in, sessions_of
+
+pytestmark = pytest.mark.anyio
+CHAT, CLAUDE = "provider:openai:gpt-x", "provider:anthropic:claude-opus-5-5"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
+    with llm_server() as server:
+        for name, value in server.environment().items():
+            monkeypatch.setenv(name, value)
+        yield server
+
+
+@asynccontextmanager
+async def chatting(tmp_path: Path, server: LlmServer, store: MemoryStore | None = None) -> AsyncIterator[Session]:
+    settings: dict[str, object] = {"model": CHAT, "sandbox": "off"}
+    async with session_in(tmp_path, store, settings=settings, **server.environment()) as session:
+        yield session
+
+
+def values(session: Session) -> dict[str, str]:
+    options = session.options
+    return {row.name: options.value(row) for row in options.rows if row.category}
+
+
+async def test_the_next_call_goes_to_the_chosen_model_and_thinks_as_told(tmp_path: Path, server: LlmServer) -> None:
+    server.answers += [chat("one"), anthropic("two"), chat("three")]
+    async with chatting(tmp_path, server) as session:
+        assert values(session) == {"model": CHAT, "thought_level": "default"}
+        for choice in (None, ("model", CLAUDE), ("model", "provider:openai:gpt-y")):
+            if choice is not None:
+                session.set_option(*choice)
+                session.set_option("thought_level", "high")
+            assert (await session.accept("go").end()).cause == "end_turn"
+    paths = [asked.path for asked in server.asked]
+    assert paths == ["/v1/chat/completions", "/v1/messages", "/v1/chat/completions"]
+    bodies = [asked.body for asked in server.asked]
+    assert [body["model"] for body in bodies] == ["gpt-x", "claude-opus-5-5", "gpt-y"]
+    assert "thinking" not in bodies[0]
+    assert bodies[1]["thinking"]["type"] == "adaptive"
+    assert bodies[1]["output_config"]["effort"] == "high"
+    # What the other model said goes on as text.
+    assert any("one" in str(message) for message in bodies[1]["messages"] if message["role"] == "assistant")
+
+
+async def test_a_choice_is_kept(tmp_path: Path, server: LlmServer) -> None:
+    store = MemoryStore(SystemClock())
+    server.answers.append(anthropic("hi"))
+    async with sessions_of(tmp_path, store, settings={"model": CHAT}, **server.environment()) as sessions:
+        session = await sessions.create(str(tmp_path))
+        session.set_option("model", CLAUDE)
+        session.set_option("model", CLAUDE)
+        assert [event.value for event in events_of(session, ConfigChanged)] == [CLAUDE]
+        await sessions.close(session.session_id)
+        session = await sessions.load(session.session_id)
+        assert values(session)["model"] == CLAUDE
+        await session.accept("go").end()
+    assert server.asked[-1].path == "/v1/messages"
+
+
+async def test_a_kept_model_that_is_gone_fails_prompts_and_nothing_else(tmp_path: Path, server: LlmServer) -> None:
+    async with chatting(tmp_path, server) as session:
+        session._parts.log.append(ConfigChanged(option="model", value="provider:gone"))
+        assert (await session.accept("go").end()).cause == "error"
+        assert "provider:openai:MODEL" in str(events_of(session, RunStop)[-1].detail)
+        assert (await session.accept("/run 1 + 1").end()).cause == "end_turn"
+        session.set_option("model", CHAT)
+        server.answers.append(chat("back"))
+        assert (await session.accept("go").end()).cause == "end_turn"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("model", "nope"),
+        ("model", "provider:openai"),
+        ("model", ""),
+        ("thought_level", "much"),
+        ("model", "scripted:/x"),
+    ],
+)
+async def test_what_does_not_exist_is_refused(tmp_path: Path, server: LlmServer, name: str, value: str) -> None:
+    async with chatting(tmp_path, server) as session:
+        with pytest.raises(InvalidRequestError):
+            session.set_option(name, value)
+        assert values(session)["model"] == CHAT
+
+
+async def test_an_embedding_programs_model_cannot_be_changed(tmp_path: Path) -> None:
+    async with session_in(tmp_path, model=AnsweringModel(says("hi"))) as session:
+        assert values(session) == {}
+        with pytest.raises(InvalidRequestError):
+            session.set_option("model", "direct")
+        assert "cannot be changed" in await answer_to(session, "/model direct")
+
+
+@pytest.mark.parametrize(
+    ("typed", "model", "level"),
+    [
+        ("claude-opus-5-5", CLAUDE, "default"),
+        ("anthropic:claude-opus-5-5", CLAUDE, "default"),
+        (f"{CLAUDE} max", CLAUDE, "max"),
+        ("openai:gpt-y", "provider:openai:gpt-y", "default"),
+        ("off", CHAT, "off"),
+        ("direct", "direct", None),
+    ],
+)
+async def test_the_command_chooses(
+    tmp_path: Path, server: LlmServer, typed: str, model: str, level: str | None
+) -> None:
+    async with chatting(tmp_path, server) as session:
+        answer = await answer_to(session, f"/model {typed}")
+        assert values(session) == {"model": model} | ({} if level is None else {"thought_level": level})
+        assert f"`{model}`" in answer
+        listed = await answer_to(session, "/model")
+        assert listed.startswith(f"`{model}` answers")
+        assert f"- `{CLAUDE}`" in listed
+
+
+async def test_a_wrong_name_changes_nothing(tmp_path: Path, server: LlmServer) -> None:
+    async with chatting(tmp_path, server) as session:
+        assert "`/model` lists the models." in await answer_to(session, "/model nope")
+        assert values(session)["model"] == CHAT
+
+
+async def test_statements_of_a_chosen_model_are_sandboxed(tmp_path: Path, server: LlmServer) -> None:
+    settings: dict[str, object] = {"model": "direct", "sandbox": "auto"}
+    async with session_in(tmp_path, settings=settings, **server.environment()) as session:
+        await session.accept("kept = 7").end()
+        session.set_mode("auto")
+        session.set_option("model", CLAUDE)
+        source = f"r = kept; open({str(tmp_path.parent / 'outside')!r}, 'w').write('x')"
+        server.answers += [anthropic("", json.dumps({"source": source})), anthropic("done")]
+        await session.accept("go").end()
+        failed = [cell.finished and cell.finished.status for cell in session.cells]
+    assert failed == ["ok", "error"]
+    assert not (tmp_path.parent / "outside").exists()
+
+
+async def test_prompts_are_written_for_the_model_that_reads_them(tmp_path: Path, server: LlmServer) -> None:
+    settings: dict[str, object] = {"model": CHAT, "models_without_tools": ("gpt-y",)}
+    server.answers += [chat("one"), chat("two"), chat("three")]
+    async with session_in(tmp_path, settings=settings, **server.environment()) as session:
+        for model in (CHAT, "provider:openai:gpt-y", CHAT):
+            session.set_option("model", model)
+            await session.accept("go").end()
+        assert [sent.calls_tools for sent in events_of(session, ProjectionSent)] == [True, False, True]
+    assert ["tools" in asked.body for asked in server.asked] == [True, False, True]
