@@ -126,8 +126,8 @@ class Connection:
             reads=client is not None and client.reads_files,
             writes=client is not None and client.writes_files,
         )
-        terminals = client is not None and client.terminals
-        conversation = Conversation(session, context.peer, files, terminals=terminals)
+        client = client or Initialize()
+        conversation = Conversation(session, context.peer, files, terminals=client.terminals, notices=client.notices)
         self._conversations[session.session_id] = conversation
         context.after_response(partial(conversation.start, self._tasks))
         context.after_response(partial(self.prepare, "prompt"))

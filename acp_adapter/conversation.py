@@ -55,15 +55,15 @@ class State(Enum):
 class Conversation:
     """Binds a session to the connection that opened it."""
 
-    def __init__(self, session: Session, peer: Remote, files: EditorFiles, *, terminals: bool) -> None:
-        """`terminals`: the client draws terminals for commands."""
+    def __init__(self, session: Session, peer: Remote, files: EditorFiles, *, terminals: bool, notices: bool) -> None:
+        """`terminals`: the client draws terminals for commands. `notices`: it shows notices."""
         self.session = session
         self._files = files
         self._peer = peer
         self._state = State.OPEN
         self._unanswered: set[Ticket] = set()
         self._changed = anyio.Event()
-        self._pump = Pump(session.subscribe(), session, self._send, terminals=terminals)
+        self._pump = Pump(session.subscribe(), session, self._send, terminals=terminals, notices=notices)
         session.attach(EditorPermissions(session.session_id, session, peer, self._pump.sent), files)
 
     # --- updates ------------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ from engine.log.branches import path_of
 from engine.log.events import AnyEvent, Event
 from engine.log.events.conversation import AgentReasoning, AgentText, RunStop, ToolResult
 from engine.log.events.execution import CommandEnded, ExecutionFinished
-from engine.log.events.session import ConfigChanged, ModeChanged, TitleChanged
+from engine.log.events.session import ConfigChanged, ModeChanged, ModelCallEnded, TitleChanged
 
 FRAME_SECONDS: Final = 1 / 60
 LIVE_OUTPUT_CHARS: Final = 4_096
@@ -65,14 +65,19 @@ class State(Enum):
 class Pump:
     """Sends items of a subscription to the editor until the subscription ends."""
 
-    def __init__(self, subscription: Subscription, facts: Facts, send: Send, *, terminals: bool = False) -> None:
-        """`terminals`: the editor draws terminals for commands."""
+    def __init__(
+        self, subscription: Subscription, facts: Facts, send: Send, *, terminals: bool = False, notices: bool = False
+    ) -> None:
+        """`terminals`: the editor draws terminals for commands. `notices`: it shows notices."""
         self._subscription = subscription
         self._facts = facts
         self._send = send
         self._nothing = Shown(terminals=terminals)
         self._shown = self._nothing
         self._streams = Streams()
+        self._notices = notices
+        self._retried: ModelRetried | None = None
+        """The failure of the model call that runs, if the editor shows it as a call."""
         self._sent = subscription.after
         self._handled = 0
         self._progress = anyio.Event()
@@ -103,6 +108,24 @@ class Pump:
             self._advance(self._sent)
 
     def _live_updates(self, item: Item) -> Sequence[Json]:
+        return [*self._retry_updates(item), *self._item_updates(item)]
+
+    def _retry_updates(self, item: Item) -> Sequence[Json]:
+        """Show that a model call is made again: as a notice, or as one call that changes until the model answers."""
+        if isinstance(item, ModelRetried):
+            if item.withdrawn:
+                self._streams.withdraw()
+            if self._notices:
+                return [v1.updates.retry_notice(item)]
+            before, self._retried = self._retried, item
+            return [v1.updates.retry_update(item, is_first=before is None)]
+        if self._retried is None or not isinstance(item, TextStreamed | ReasoningStreamed | ModelCallEnded):
+            return []
+        retried, self._retried = self._retried, None
+        is_answered = not isinstance(item, ModelCallEnded) or item.answered is True
+        return [v1.updates.retry_ended(retried, is_answered=is_answered)]
+
+    def _item_updates(self, item: Item) -> Sequence[Json]:
         match item:
             case TextStreamed() | ReasoningStreamed():
                 self._streams.add(item)
@@ -112,8 +135,10 @@ class Pump:
                 return v1.updates.output_updates(item.tool_call_id, item.text, text, self._shown)
             case StatementRerun():
                 return [v1.updates.rerun_update(item)]
-            case FilesPutBack() | ModelRetried():
-                return []  # because an event reports their result
+            case FilesPutBack():
+                return []  # because an event reports the result
+            case ModelRetried():
+                return []  # shown above
             case ModelsListed():
                 return [v1.updates.options_update(self._facts.options_at(self._sent))]
             case _:
@@ -222,6 +247,10 @@ class Streams:
     def add(self, piece: TextStreamed | ReasoningStreamed) -> None:
         """Add a piece of a message."""
         self._messages.setdefault(piece.message_id, []).append(piece)
+
+    def withdraw(self) -> None:
+        """Forget the messages that no event will contain, because the reply broke off."""
+        self._messages.clear()
 
     def printed(self, piece: OutputStreamed) -> str:
         """Add a piece of output; return all output of its statement so far, as the result will show it."""

@@ -21,10 +21,11 @@ class Initialize(Struct, frozen=True):
     """The client's capabilities.
 
     `terminals`: it draws terminals for commands that the agent runs. `reads_files`, `writes_files`: the agent may ask
-    it for the text of a file, or to write one.
+    it for the text of a file, or to write one. `notices`: it shows notices.
     """
 
     terminals: bool = False
+    notices: bool = False
     reads_files: bool = False
     writes_files: bool = False
 

@@ -121,6 +121,7 @@ def _read_initialize(params: object) -> Initialize:
     client = request.client_capabilities
     return Initialize(
         terminals=(client.meta or {}).get(_TERMINALS) is True,
+        notices=client.session is not None and client.session.notices is not None,
         reads_files=client.fs.read_text_file,
         writes_files=client.fs.write_text_file,
     )

@@ -6,7 +6,7 @@ Implemented in `models`.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
@@ -14,6 +14,23 @@ from ..log.events import Event
 
 Thinking = Literal["default", "off", "low", "medium", "high", "max"]
 """How much a model thinks before it answers. `default`: as its provider sets it."""
+
+
+class Patience(Struct, frozen=True, kw_only=True):
+    """How many seconds a call may take.
+
+    Args:
+        first_byte: to the first piece of a reply.
+        stall: between two pieces of it, whatever they are.
+        retry: of the longest pause before the call is made again that a provider may ask for.
+    """
+
+    first_byte: float = 300.0
+    stall: float = 60.0
+    retry: float = 60.0
+
+
+PATIENCE: Final = Patience()
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
@@ -81,12 +98,16 @@ class TokensUsed(Struct, frozen=True):
 
 
 class CallRetried(Struct, frozen=True):
-    """The call failed before it streamed anything, and is repeated: attempt 2 of 5, after a pause of `seconds`."""
+    """The call failed and is repeated: attempt 2 of 5, after a pause of `seconds`.
+
+    `withdrawn`: it had streamed a part of the reply, which does not count.
+    """
 
     attempt: int
     attempts: int
     seconds: float
     reason: str
+    withdrawn: bool = False
 
 
 ModelSignal = TextDelta | ReasoningDelta | StatementAsked | TokensUsed | CallRetried | ReplyEnded

@@ -45,6 +45,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     projection_rerender: RerenderRule = "economic"
     max_rounds: int = 50
     statement_seconds: float = 120.0
+    first_byte_seconds: float = 300.0
+    stall_seconds: float = 60.0
+    retry_seconds: float = 60.0
     past_bytes: int = 256 << 20
     restore_by: RestoreRule = "re-execution"
     summary_tokens: int = 50_000
@@ -150,6 +153,24 @@ SETTINGS: Final = (
     ),
     Setting("max_rounds", _positive(_whole), "N", "model calls in one turn before it stops"),
     Setting("statement_seconds", _positive(_number), "SECONDS", "how long one statement may run"),
+    Setting(
+        "first_byte_seconds",
+        _positive(_number),
+        "SECONDS",
+        "how long a model may take to begin its reply, before it is asked again",
+    ),
+    Setting(
+        "stall_seconds",
+        _positive(_number),
+        "SECONDS",
+        "how long a reply may bring nothing, before the model is asked again",
+    ),
+    Setting(
+        "retry_seconds",
+        _positive(_number),
+        "SECONDS",
+        "the longest pause that a provider may ask for before it is asked again",
+    ),
     Setting("past_bytes", _positive(_whole), "BYTES", "disk space that one session may use for rebuilding its names"),
     Setting(
         "restore_by",

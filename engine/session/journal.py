@@ -74,12 +74,18 @@ class StatementRerun(Struct, frozen=True):
 
 
 class ModelRetried(Struct, frozen=True):
-    """A model call failed and is made again: attempt 2 of 5, after `seconds`. `reason` says what failed."""
+    """A model call failed and is made again: attempt 2 of 5, after `seconds`. `reason` says what failed.
+
+    All attempts of a call have one `tool_call_id`. `withdrawn`: the reply broke off, and what was streamed of it does
+    not count.
+    """
 
     attempt: int
     attempts: int
     seconds: float
     reason: str
+    tool_call_id: ToolCallId = ToolCallId("")
+    withdrawn: bool = False
 
 
 class ModelsListed(Struct, frozen=True):
@@ -226,6 +232,8 @@ class Journal:
         neither will come.
         """
         if isinstance(signal, ModelRetried):
+            if signal.withdrawn:
+                self._held = {key: held for key, held in self._held.items() if isinstance(held, OutputStreamed)}
             signal = replace(signal, reason=self._redactor.redact(signal.reason))
         if isinstance(signal, FilesPutBack | StatementRerun | ModelRetried | ModelsListed):
             self.flush()

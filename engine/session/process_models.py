@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ..context.model import Model
+from ..context.model import Model, Patience
 from ..context.models import make_model
 from ..context.models.catalog import Catalog
 from ..context.models.local import UnusableModel
@@ -84,7 +84,11 @@ class ConfiguredModels:
         return setup_of(spec, self._environ)
 
     def make(self, spec: str) -> Model:
-        return make_model(spec)
+        settings = self._settings
+        patience = Patience(
+            first_byte=settings.first_byte_seconds, stall=settings.stall_seconds, retry=settings.retry_seconds
+        )
+        return make_model(spec, patience)
 
     def unusable(self, spec: str, reason: str) -> Model:
         return UnusableModel(spec, unusable(reason).sentence)

@@ -91,7 +91,7 @@ async def opening(tmp_path: Path) -> AsyncIterator[Opening]:
                 files = EditorFiles(
                     "", Documents(), peer, session.spelled, redactor=NO_SECRETS, reads=False, writes=False
                 )
-                yield Opening(sessions, Conversation(session, peer, files, terminals=False), peer, tasks)
+                yield Opening(sessions, Conversation(session, peer, files, terminals=False, notices=False), peer, tasks)
 
 
 async def ended(conversation: Conversation) -> None:

@@ -17,12 +17,18 @@ REFUSED = b'{"error": {"message": "no more answers", "type": "invalid_request_er
 
 @dataclass
 class Answer:
-    """`pieces` are sent as they are; with `hang` the connection then stays open until the client leaves."""
+    """`pieces` are sent as they are, then the answer ends.
+
+    With `hang` the connection stays open until the client leaves, with `cut` it is closed in the middle. `every` sends
+    the last piece again and again, after so many seconds each, while it hangs.
+    """
 
     status: int = 200
     pieces: tuple[bytes, ...] = ()
     headers: dict[str, str] = field(default_factory=dict[str, str])
     hang: bool = False
+    cut: bool = False
+    every: float = 0.0
 
 
 @dataclass
@@ -101,8 +107,11 @@ def llm_server(*answers: Answer) -> Iterator[LlmServer]:
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
             if answer.hang:
                 served.hanging.set()
-                if select.select([self.connection], [], [], SECONDS)[0]:
-                    served.left.set()
+                while not select.select([self.connection], [], [], answer.every or SECONDS)[0] and answer.every:
+                    self.wfile.write(b"%x\r\n%s\r\n" % (len(answer.pieces[-1]), answer.pieces[-1]))
+                served.left.set()
+                self.close_connection = True
+            elif answer.cut:
                 self.close_connection = True
             else:
                 self.wfile.write(b"0\r\n\r\n")

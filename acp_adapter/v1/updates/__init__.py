@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from acp_adapter.v1.updates.conversation import message_update
 from acp_adapter.v1.updates.events import Replay, event_updates
-from acp_adapter.v1.updates.session import commands_update, options_update
+from acp_adapter.v1.updates.session import commands_update, options_update, retry_ended, retry_notice, retry_update
 from acp_adapter.v1.updates.statements import output_updates, rerun_update
 
 __all__ = [
@@ -20,4 +20,7 @@ __all__ = [
     "options_update",
     "output_updates",
     "rerun_update",
+    "retry_ended",
+    "retry_notice",
+    "retry_update",
 ]

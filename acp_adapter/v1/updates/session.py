@@ -9,6 +9,7 @@ from typing import assert_never
 
 from acp_adapter.jsonrpc.messages import Json
 from acp_adapter.shown import Facts, Shown
+from acp_adapter.v1.content import TextContent
 from acp_adapter.v1.sessions import config_options, timestamp
 from acp_adapter.v1.updates import calls
 from acp_adapter.v1.updates.blocks import Step, count, text_block, title_line
@@ -17,19 +18,22 @@ from acp_adapter.v1.updates.shapes import (
     AvailableCommandsUpdate,
     CommandInput,
     ConfigOptionUpdate,
+    Content,
     CurrentModeUpdate,
+    Notice,
     SessionInfoUpdate,
     ToolCall,
+    ToolCallContent,
     ToolCallStatus,
     ToolCallUpdate,
     UsageUpdate,
 )
 from acp_adapter.wire import given, to_wire
-from engine import COMMANDS, OptionValues
+from engine import COMMANDS, ModelRetried, OptionValues
 from engine.context.tail.feed import connected_sentence, lost_sentence
 from engine.context.tail.rights import entered_sentence
 from engine.core.ids import Seq
-from engine.core.text import plural
+from engine.core.text import plural, printable
 from engine.log.events import SessionEvent
 from engine.log.events.session import (
     ConfigChanged,
@@ -175,3 +179,41 @@ def commands_update() -> Json:
         for command in COMMANDS.values()
     ]
     return to_wire(AvailableCommandsUpdate(available_commands=commands))
+
+
+def retry_notice(retried: ModelRetried) -> Json:
+    """Say that a model call failed and is made again."""
+    title, reason = _retry_texts(retried)
+    return to_wire(Notice(severity="warning", title=title, description=reason))
+
+
+def retry_update(retried: ModelRetried, *, is_first: bool) -> Json:
+    """The same as a call, for clients without notices: one for all attempts of a model call."""
+    title, reason = _retry_texts(retried)
+    content: list[ToolCallContent] = [Content(content=TextContent(text=printable(reason)))]
+    if is_first:
+        return to_wire(
+            ToolCall(
+                tool_call_id=retried.tool_call_id, title=title, kind="other", status="in_progress", content=content
+            )
+        )
+    return to_wire(ToolCallUpdate(tool_call_id=retried.tool_call_id, title=title, content=content))
+
+
+def retry_ended(retried: ModelRetried, *, is_answered: bool) -> Json:
+    """The end of that call: the model has begun to answer, or every attempt failed."""
+    title = (
+        f"The model answered at attempt {retried.attempt}"
+        if is_answered
+        else f"The model did not answer in {retried.attempt} attempts"
+    )
+    status: ToolCallStatus = "completed" if is_answered else "failed"
+    return to_wire(ToolCallUpdate(tool_call_id=retried.tool_call_id, title=title, status=status))
+
+
+def _retry_texts(retried: ModelRetried) -> tuple[str, str]:
+    """The line, and why."""
+    pause = f" in {retried.seconds:.0f} s" if retried.seconds >= 1 else ""
+    title = f"Asking the model again{pause}: attempt {retried.attempt} of {retried.attempts}"
+    reason = f"{retried.reason.rstrip('.')}."
+    return title, f"{reason} What it had written of this reply does not count." if retried.withdrawn else reason

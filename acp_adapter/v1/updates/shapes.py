@@ -142,6 +142,15 @@ class Cost(WireModel):
     currency: str
 
 
+class Notice(WireModel):
+    """Shown now, and never again. Only for clients that advertise `session.notices`."""
+
+    session_update: Literal["notice"] = "notice"
+    severity: Literal["info", "warning", "error"]
+    title: str
+    description: str | None = None
+
+
 class UsageUpdate(WireModel):
     """Tokens in the context, and its limit."""
 

@@ -12,14 +12,14 @@ from typing import Final
 import anyio
 
 from ...core.errors import InvalidRequestError
-from ..model import Model
+from ..model import PATIENCE, Model, Patience
 
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS: Final = 5.0
 
 
-def _direct(argument: str) -> Model:
+def _direct(argument: str, _patience: Patience) -> Model:
     from .local import DirectModel
 
     if argument:
@@ -27,7 +27,7 @@ def _direct(argument: str) -> Model:
     return DirectModel()
 
 
-def _scripted(argument: str) -> Model:
+def _scripted(argument: str, _patience: Patience) -> Model:
     from .local import ScriptedModel
 
     if not argument:
@@ -35,17 +35,25 @@ def _scripted(argument: str) -> Model:
     return ScriptedModel.from_file(argument)
 
 
-def _provider(argument: str) -> Model:
+def _provider(argument: str, patience: Patience) -> Model:
     from .provider import ProviderModel
 
-    return ProviderModel.from_spec(argument)
+    return ProviderModel.from_spec(argument, patience=patience)
 
 
-MODELS: Final[dict[str, Callable[[str], Model]]] = {"direct": _direct, "scripted": _scripted, "provider": _provider}
+MODELS: Final[dict[str, Callable[[str, Patience], Model]]] = {
+    "direct": _direct,
+    "scripted": _scripted,
+    "provider": _provider,
+}
 
 
-def make_model(spec: str) -> Model:
+def make_model(spec: str, patience: Patience = PATIENCE) -> Model:
     """Make the model of `spec`: `<kind>` or `<kind>:<argument>`.
+
+    Args:
+        spec: the name.
+        patience: how long a provider may take.
 
     Raises:
         InvalidRequestError: the kind is unknown, or its argument invalid.
@@ -54,7 +62,7 @@ def make_model(spec: str) -> Model:
     make = MODELS.get(kind)
     if make is None:
         raise InvalidRequestError(f"unknown model {kind!r}; use one of {', '.join(MODELS)}")
-    return make(argument)
+    return make(argument, patience)
 
 
 def loading_steps(spec: str) -> Sequence[Callable[[], None]]:

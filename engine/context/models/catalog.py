@@ -113,7 +113,7 @@ def ask(name: str, provider: Provider, environ: Mapping[str, str]) -> list[Liste
         OSError: it cannot be reached, or refused.
         ValueError: its answer is none.
     """
-    import httpx  # on a thread, and only where a provider is configured
+    import httpx2  # on a thread, and only where a provider is configured
 
     listing = provider.listing
     assert listing is not None
@@ -122,7 +122,7 @@ def ask(name: str, provider: Provider, environ: Mapping[str, str]) -> list[Liste
         headers[listing.header] = f"Bearer {key}" if listing.header == "authorization" else key
     address = f"{address_of(provider, environ)}{listing.path}"
     try:
-        with httpx.stream("GET", address, headers=headers, timeout=ASK_SECONDS, follow_redirects=False) as answer:
+        with httpx2.stream("GET", address, headers=headers, timeout=ASK_SECONDS, follow_redirects=False) as answer:
             if not answer.is_success:
                 raise OSError(f"HTTP {answer.status_code}")
             data = bytearray()
@@ -133,7 +133,7 @@ def ask(name: str, provider: Provider, environ: Mapping[str, str]) -> list[Liste
                     raise ValueError(f"the answer is longer than {MOST_BYTES:,} bytes")
                 if time.monotonic() > deadline:
                     raise OSError("the answer takes too long")
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise OSError(str(error)) from None
     try:
         return listed(name, json.loads(data))

@@ -13,7 +13,7 @@ from base64 import b64decode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 from pydantic_ai.messages import (
@@ -32,7 +32,15 @@ from pydantic_ai.messages import (
 
 from ...core.ids import LlmResponseId, ToolCallId
 from ...log.events import Event
-from ...log.events.conversation import AgentReasoning, AgentText, ThinkingBlock, ToolCall, ToolResult, UserMessage
+from ...log.events.conversation import (
+    AgentReasoning,
+    AgentText,
+    ResultStatus,
+    ThinkingBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from ...log.user_message import user_text
 from ..tail.results import with_note, written_call, written_result
 from ..view import Summary, Window
@@ -123,6 +131,13 @@ CONTINUED: Final = "(continue)"
 """The user's message if an API requires one and there is none."""
 NO_OUTPUT: Final = "(no output)"
 NO_RESULT: Final = "(no result)"
+_OUTCOMES: Final[dict[ResultStatus, Literal["success", "failed", "denied", "interrupted"]]] = {
+    "ok": "success",
+    "error": "failed",
+    "rejected": "denied",
+    "cancelled": "interrupted",
+}
+"""Providers have a form of their own for a result that failed."""
 _CALL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 """Ids that every API accepts: Anthropic's pattern, OpenAI's length."""
 _TOOL_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -197,7 +212,9 @@ def _answers(exchange: Exchange, dialect: Dialect) -> tuple[list[ModelRequestPar
 
 def _returned(call: ToolCall, exchange: Exchange) -> ToolReturnPart:
     text = with_note(_result(call, exchange), call)
-    return ToolReturnPart(_tool_name(call), text, _call_id(call.tool_call_id))
+    result = exchange.results.get(call.tool_call_id)
+    outcome = "success" if result is None else _OUTCOMES[result.status]
+    return ToolReturnPart(_tool_name(call), text, _call_id(call.tool_call_id), outcome=outcome)
 
 
 def _result(call: ToolCall, exchange: Exchange) -> str:

@@ -23,6 +23,7 @@ import os
 import random
 import sys
 import threading
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from functools import partial
@@ -35,7 +36,7 @@ import anyio.to_thread
 
 from ...core.errors import InvalidRequestError
 from ...core.installation import extra_command
-from ..model import CallRetried, ModelError, ModelSignal, ModelUnusableError, Prompt
+from ..model import PATIENCE, CallRetried, ModelError, ModelSignal, ModelUnusableError, Patience, Prompt
 from .providers import ProviderFailure, Route, route_to
 
 if TYPE_CHECKING:
@@ -92,8 +93,8 @@ ATTEMPTS: Final = 5
 """Largest number of attempts for a call."""
 FIRST_PAUSE: Final = 0.5
 """Seconds before the second attempt, doubled for each later one, with a random spread of half."""
-LONGEST_PAUSE: Final = 60.0
-"""Seconds. If a provider asks for a longer pause, the call fails."""
+MOST_SLOW: Final = 2
+"""Largest number of attempts if each took longer than it may, or broke off."""
 
 
 class ProviderModel:
@@ -101,6 +102,7 @@ class ProviderModel:
 
     Args:
         route: the provider and its model.
+        patience: how long a call may take.
         pause: waits for some seconds.
         chance: returns a number in [0, 1) for the spread of pauses.
     """
@@ -110,16 +112,20 @@ class ProviderModel:
     def __init__(
         self,
         route: Route,
+        patience: Patience = PATIENCE,
         pause: Callable[[float], Awaitable[None]] = anyio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._route = route
+        self._patience = patience
         self._pause = pause
         self._chance = chance
         self._client: ProviderClient | None = None
 
     @classmethod
-    def from_spec(cls, spec: str, environ: Mapping[str, str] = os.environ) -> ProviderModel:
+    def from_spec(
+        cls, spec: str, environ: Mapping[str, str] = os.environ, patience: Patience = PATIENCE
+    ) -> ProviderModel:
         """Make the model.
 
         Raises InvalidRequestError without a provider, a model or the extra.
@@ -127,7 +133,7 @@ class ProviderModel:
         route = route_to(spec, environ)
         if find_spec("pydantic_ai") is None:
             raise InvalidRequestError(f"model `provider:{spec}` needs the extra `{EXTRA}`: {extra_command(EXTRA)}")
-        return cls(route)
+        return cls(route, patience)
 
     @property
     def name(self) -> str:
@@ -136,9 +142,10 @@ class ProviderModel:
     async def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
         """Stream a reply.
 
-        Raises ModelError, ContextTooLongError; streamed text remains.
+        A reply that breaks off is begun again, with a CallRetried that withdraws what was streamed. Raises ModelError,
+        ContextTooLongError; streamed text remains.
         """
-        attempt = 0
+        attempt = slow = 0
         while True:
             attempt += 1
             streamed = False
@@ -150,10 +157,13 @@ class ProviderModel:
                         yield signal
                 return
             except ProviderFailure as failure:
+                slow += streamed or failure.slow
                 wait = self._wait(attempt, failure.after)
-                if streamed or not failure.transient or attempt == ATTEMPTS or wait > LONGEST_PAUSE:
+                if wait > self._patience.retry:
+                    raise _later(failure, wait) from failure.__cause__
+                if not failure.transient or attempt == ATTEMPTS or slow == MOST_SLOW:
                     raise _counted(failure, attempt) from failure.__cause__
-                retried = CallRetried(attempt + 1, ATTEMPTS, wait, str(failure.error))
+                retried = CallRetried(attempt + 1, ATTEMPTS, wait, str(failure.error), withdrawn=streamed)
             yield retried
             await self._pause(wait)
 
@@ -169,7 +179,7 @@ class ProviderModel:
 
     async def _connected(self) -> ProviderClient:
         if self._client is None:
-            self._client = await anyio.to_thread.run_sync(_connect, self._route, abandon_on_cancel=True)
+            self._client = await anyio.to_thread.run_sync(_connect, self._route, self._patience, abandon_on_cancel=True)
         return self._client
 
 
@@ -177,6 +187,14 @@ def _counted(failure: ProviderFailure, attempts: int) -> ModelError:
     """Return the error to raise, with the number of attempts if there were several."""
     error = failure.error
     return error if attempts == 1 else type(error)(f"{str(error).rstrip('.')} (tried {attempts} times)")
+
+
+def _later(failure: ProviderFailure, wait: float) -> ModelError:
+    """Return the error to raise if the provider asks for a longer pause than a session waits."""
+    error = failure.error
+    at = time.strftime("%H:%M", time.localtime(time.time() + wait))
+    minutes = max(round(wait / 60), 1)
+    return type(error)(f"{str(error).rstrip('.')}. It asks for a pause of {minutes} min: try again after {at}")
 
 
 def loading_steps(spec: str, environ: Mapping[str, str] = os.environ) -> Sequence[Callable[[], None]]:
@@ -192,14 +210,14 @@ def loading_steps(spec: str, environ: Mapping[str, str] = os.environ) -> Sequenc
 def _rehearse(route: Route) -> None:
     # Making a client loads some more modules. The first reply reports a failure.
     with suppress(Exception):
-        _connect(route)
+        _connect(route, PATIENCE)
 
 
-def _connect(route: Route) -> ProviderClient:
+def _connect(route: Route, patience: Patience) -> ProviderClient:
     try:
         with loading():
             from .provider_stream import ProviderClient
 
-            return ProviderClient(route)
+            return ProviderClient(route, patience)
     except ImportError as error:
         raise ModelUnusableError(f"{route.name} needs a package: {error}; {extra_command(EXTRA)}") from None

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Sequence
-from typing import TYPE_CHECKING, Final, cast
+from inspect import signature
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, cast
 
+import anyio
+import httpx2
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import (
     ModelAPIError,
@@ -18,6 +22,7 @@ from pydantic_ai.exceptions import (
     ModelContextWindowExceededError,
     ModelHTTPError,
     ModelRateLimitError,
+    ModelRequestTimeout,
     ModelServerError,
     ModelTimeoutError,
     ModelUnavailableError,
@@ -34,7 +39,15 @@ from pydantic_ai.messages import (
     ThinkingPartDelta,
     ToolCallPart,
 )
-from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, infer_model
+from pydantic_ai.models import (
+    Model,
+    ModelRequestParameters,
+    StreamedResponse,
+    create_async_httpx2_client,
+    infer_model,
+)
+from pydantic_ai.providers import Provider as PydanticProvider
+from pydantic_ai.providers import infer_provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
@@ -44,6 +57,7 @@ from ..model import (
     ModelError,
     ModelSignal,
     ModelUnusableError,
+    Patience,
     Prompt,
     ReasoningDelta,
     ReplyEnded,
@@ -97,6 +111,8 @@ Of Ollama, Bedrock, DeepSeek, OpenRouter, Groq, OpenAI (two), llama.cpp (three),
 _QUOTES: Final = str.maketrans("", "", "\"'`")
 
 _LONGEST: Final = 500
+_LONGEST_SECONDS: Final = 3_600.0
+_CONNECT_SECONDS: Final = 10.0
 
 
 def failure_of(
@@ -127,11 +143,13 @@ def failure_of(
         return ProviderFailure(ModelUnusableError(f"{server} does not accept the credentials: {_set(variables)}"))
     if isinstance(error, UserError):
         return unusable(error, name, variables)
+    if isinstance(error, ModelRequestTimeout):
+        late = ModelError(f"{server} did not begin its reply in time")
+        return ProviderFailure(late, transient=True, slow=True)
     if isinstance(error, ModelConnectionError):
-        # A server that did not answer within the read timeout is not asked again.
         silent = isinstance(error, ModelTimeoutError) and error.phase == "read"
         said = "did not answer in time" if silent else f"cannot be reached: {text}"
-        return ProviderFailure(ModelError(f"{server} {said}"), transient=not silent)
+        return ProviderFailure(ModelError(f"{server} {said}"), transient=True, slow=silent)
     after = error.retry_after if isinstance(error, ModelAPIError) else None
     return ProviderFailure(ModelError(f"{server}: {text}"), transient=_is_transient(error), after=after)
 
@@ -184,6 +202,47 @@ def _words(error: Exception) -> str:
     return cut_line(text, _LONGEST)
 
 
+# --- connections -----------------------------------------------------------------------------------------------------
+
+
+def _watched(stall: float) -> httpx2.AsyncClient:
+    """Return connections whose answers fail once they bring nothing for so many seconds."""
+
+    async def watch(response: httpx2.Response) -> None:
+        if isinstance(response.stream, httpx2.AsyncByteStream):
+            response.stream = _WatchedStream(response.stream, stall, response.request)
+
+    client = create_async_httpx2_client(timeout=httpx2.Timeout(_LONGEST_SECONDS, connect=_CONNECT_SECONDS))
+    client.event_hooks = {**client.event_hooks, "response": [watch]}
+    return client
+
+
+class _WatchedStream(httpx2.AsyncByteStream):
+    """The bytes of an answer. After the first ones, a pause that is too long is a read timeout."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, stall: float, request: httpx2.Request) -> None:
+        self._stream = stream
+        self._stall = stall
+        self._request = request
+
+    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
+        pieces = aiter(self._stream)
+        seconds = inf  # the first event has a limit of its own
+        while True:
+            try:
+                with anyio.fail_after(seconds):
+                    piece = await anext(pieces)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                raise httpx2.ReadTimeout(f"nothing came for {self._stall:g} s", request=self._request) from None
+            yield piece
+            seconds = self._stall
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
 # --- requests --------------------------------------------------------------------------------------------------------
 
 
@@ -197,10 +256,12 @@ class ProviderClient:
         ProviderFailure: the model is unknown, or there is no key for it.
     """
 
-    def __init__(self, route: Route) -> None:
+    def __init__(self, route: Route, patience: Patience) -> None:
         self._route = route
+        self._patience = patience
+        self._http = _watched(patience.stall)
         try:
-            self._model: Model = infer_model(route.model)
+            self._model: Model = infer_model(route.model, self._provider_of)
         except ImportError:
             raise
         except Exception as error:
@@ -226,16 +287,27 @@ class ProviderClient:
                         yield signal
                 for signal in answer.finish(response, prompt.statements):
                     yield signal
+        except ProviderFailure:
+            raise
         except ModelError as error:
             raise ProviderFailure(error) from None
         except Exception as error:
             # The only boundary to foreign code: an invalid answer must not look like a bug of Rewindow.
             raise self._failure(error, prompt) from error
 
+    def _provider_of(self, name: str) -> PydanticProvider[Any]:
+        """Make the provider with our connections; those that have their own kind keep it."""
+        kind: Any = infer_provider_class(name)
+        made: PydanticProvider[Any] = (
+            kind(http_client=self._http) if "http_client" in signature(kind).parameters else infer_provider(name)
+        )
+        return made
+
     async def aclose(self) -> None:
         """Close the connections."""
         async with self._model:
             pass
+        await self._http.aclose()
 
     def _failure(self, error: Exception, prompt: Prompt) -> ProviderFailure:
         return failure_of(
@@ -247,7 +319,7 @@ class ProviderClient:
         )
 
     def _settings(self, prompt: Prompt) -> ModelSettings:
-        settings: AnthropicModelSettings = {"max_retries": 0}
+        settings: AnthropicModelSettings = {"max_retries": 0, "first_event_timeout": self._patience.first_byte}
         if self._provider.one_call:
             settings["parallel_tool_calls"] = False
         if prompt.thinking != "default":
@@ -299,7 +371,7 @@ class _Answer:
     def finish(self, response: StreamedResponse, statements: bool) -> list[ModelSignal]:
         """Return the signals at the end.
 
-        Raises ModelError for an incomplete answer.
+        Raises ProviderFailure for an incomplete answer, ModelError for a failed one.
         """
         used = response.usage
         signals: list[ModelSignal] = []
@@ -316,7 +388,7 @@ class _Answer:
             case "error":
                 raise ModelError(f"the provider ended the reply with an error: {details.get('finish_reason')}")
             case None if self._call is None:
-                raise ModelError("the reply ended early")
+                raise ProviderFailure(ModelError("the reply ended early"), transient=True, slow=True)
             case _:
                 asked = self._asked(self._call) if self._call is not None and statements else []
                 return [*signals, *asked, ReplyEnded()]

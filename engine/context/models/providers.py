@@ -306,11 +306,16 @@ def unusable(sentence: str) -> ModelSetup:
 class ProviderFailure(Exception):  # noqa: N818 -- it carries the error that is shown, and is none itself
     """A failed attempt: `error` is for the user, `after` the pause in seconds that the provider asks for.
 
+    `slow`: it took longer than it may, or broke off.
+
     Raised by `provider_stream` and caught by `provider`, which decides about a retry.
     """
 
-    def __init__(self, error: ModelError, *, transient: bool = False, after: float | None = None) -> None:
+    def __init__(
+        self, error: ModelError, *, transient: bool = False, after: float | None = None, slow: bool = False
+    ) -> None:
         super().__init__(str(error))
         self.error = error
         self.transient = transient
         self.after = after
+        self.slow = slow

@@ -404,6 +404,9 @@ class _ReplyReader:
                 self._call = signal if self._call is None else replace(self._call, rest_left_out=True)
             case ReplyEnded():
                 self._ended = signal
+            case CallRetried(withdrawn=True):
+                self._blocks, self._call, self._ended = BlockReader(), None, ReplyEnded()
+                return [signal]
             case TokensUsed() | CallRetried():
                 return [signal]
         return []

@@ -70,9 +70,7 @@ class ReplyRecorder:
                         case TokensUsed():
                             self.used = signal
                         case CallRetried():
-                            self._journal.signal(
-                                ModelRetried(signal.attempt, signal.attempts, signal.seconds, signal.reason)
-                            )
+                            self._retry(signal)
         finally:
             self._end_item()
         if statement is None or ended.cause != "end":
@@ -96,6 +94,23 @@ class ReplyRecorder:
                 # A signature closes its item: the next piece has its own.
                 self._signature = delta.signature
                 self._end_item()
+
+    def _retry(self, retried: CallRetried) -> None:
+        """Publish that the call is made again; the rest of its first reply is forgotten."""
+        self._journal.signal(
+            ModelRetried(
+                retried.attempt,
+                retried.attempts,
+                retried.seconds,
+                retried.reason,
+                ToolCallId(f"retry_{self._response}"),
+                retried.withdrawn,
+            )
+        )
+        if retried.withdrawn:
+            self._item, self._pieces, self._signature, self._provider = None, [], None, None
+            self._thinking = []
+            self._response = self._minter.llm_response()
 
     def _end_item(self) -> None:
         text = "".join(self._pieces)

@@ -328,5 +328,8 @@ async def test_a_retry_is_published_and_is_no_answer() -> None:
         await recorder.record(stream())
     assert not recorder.answered
     async for batch in subscription.batches(pace=0):
-        assert batch == [ModelRetried(2, 5, 0.5, "busy")]
+        (retried,) = batch
+        assert isinstance(retried, ModelRetried)
+        assert (retried.attempt, retried.attempts, retried.seconds, retried.reason) == (2, 5, 0.5, "busy")
+        assert retried.tool_call_id
         break

@@ -141,7 +141,7 @@ def test_commands_and_their_arguments() -> None:
         )
     cells = timeline.cells
     assert offered("/ti") == ["timeline", "tick"]
-    assert offered("/mo") == ["mode"]
+    assert offered("/mo") == ["model", "mode"]
     assert offered("/mode a") == ["ask", "auto"]
     found = completions("/timeline ", Facts(cells=cells), True)
     assert [(each.text, each.about) for each in found] == [("2", "b = 2"), ("1", "a = 1")]

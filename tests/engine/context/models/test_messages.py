@@ -25,6 +25,7 @@ from engine.log.events.conversation import (
     AgentReasoning,
     AgentText,
     Attachment,
+    ResultStatus,
     ThinkingBlock,
     ToolCall,
     ToolResult,
@@ -304,6 +305,16 @@ def test_anthropic_gets_only_its_own_thinking_first_and_once(send: Send) -> None
         ],
     ]
     assert body["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": True}
+
+
+@pytest.mark.parametrize(("status", "failed"), [("ok", False), ("error", True), ("rejected", False)])
+def test_a_failed_result_has_the_providers_own_form(send: Send, status: ResultStatus, failed: bool) -> None:
+    failing = replace(result("c1"), status=status)
+    body = send("anthropic", prompt(user("hi"), call("c1"), failing))
+    assert body["messages"][-1]["content"][0]["is_error"] is failed
+    body = send("google", prompt(user("hi"), call("c1"), failing))
+    response = body["contents"][-1]["parts"][0]["functionResponse"]["response"]
+    assert ("error" in response) is failed
 
 
 def test_gemini_gets_a_calls_signature_back_on_the_call(send: Send) -> None:

@@ -20,6 +20,7 @@ from engine.context.model import (
     ModelError,
     ModelSignal,
     ModelUnusableError,
+    Patience,
     Prompt,
     ReasoningDelta,
     ReplyEnded,
@@ -101,7 +102,7 @@ def prompt(text: str, calls_tools: bool = True) -> Prompt:
 
 
 async def replied(spec: str, text: str, waits: Waits | None = None, *, calls_tools: bool = True) -> list[ModelSignal]:
-    model = ProviderModel(route_to(spec, os.environ), waits or Waits(), lambda: 0.5)
+    model = ProviderModel(route_to(spec, os.environ), pause=waits or Waits(), chance=lambda: 0.5)
     with anyio.fail_after(SECONDS):
         try:
             return [signal async for signal in model.reply(prompt(text, calls_tools))]
@@ -207,8 +208,9 @@ async def test_it_is_not_tried_for_ever(server: LlmServer) -> None:
 
 async def test_nobody_waits_for_an_hour(server: LlmServer) -> None:
     server.answers += [Answer(429, (b'{"error": {"message": "quota"}}',), {"Retry-After": "3600"}), DONE]
-    with pytest.raises(ModelError, match="quota"):
+    with pytest.raises(ModelError, match=r"quota.*It asks for a pause of 60 min: try again after \d\d:\d\d$"):
         await replied(CHAT, "hi")
+    assert len(server.asked) == 1
 
 
 async def test_an_unreachable_server_is_retried_then_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -370,34 +372,122 @@ async def test_cached_tokens_are_counted_in_each_format(server: LlmServer, spec:
     assert [signal for signal in signals if isinstance(signal, TokensUsed)] == [TokensUsed(11, 7, 5)]
 
 
-async def test_error_in_a_stream_keeps_its_text_without_retry(server: LlmServer) -> None:
-    broken = sse(chunk(role="assistant", content="half"), {"error": {"message": "went down", "type": "server_error"}})
-    server.answers += [Answer(pieces=(broken,)), DONE]
-    model = ProviderModel(route_to(CHAT, os.environ), Waits())
-    stream = model.reply(prompt("hi"))
-    assert await anext(stream) == TextDelta("half")
-    with pytest.raises(ModelError, match="went down"):
-        await anext(stream)
-    await model.aclose()
-    assert len(server.asked) == 1
+# --- a reply that breaks off ------------------------------------------------------------------------------------------
 
 
-async def test_an_answer_that_breaks_off_is_an_error(server: LlmServer) -> None:
-    start = {
-        "id": "m",
-        "type": "message",
-        "role": "assistant",
-        "model": "c",
-        "content": [],
-        "usage": {"input_tokens": 1, "output_tokens": 1},
-    }
-    begun = sse(
-        {"type": "message_start", "message": {**start, "stop_reason": None, "stop_sequence": None}},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "half"}},
+def _begun_claude() -> tuple[bytes, ...]:
+    start = {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": []}
+    usage = {"stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}}
+    delta = {"type": "text_delta", "text": "half"}
+    return (
+        sse({"type": "message_start", "message": {**start, **usage}}),
+        sse({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+        sse({"type": "content_block_delta", "index": 0, "delta": delta}),
     )
-    server.answers += [Answer(pieces=(begun,))]
-    with pytest.raises(ModelError, match="ended early"):
-        await replied(CLAUDE, "hi")
+
+
+def _begun_responses() -> tuple[bytes, ...]:
+    place = {"item_id": "t1", "output_index": 0, "content_index": 0}
+    message = {"type": "message", "id": "t1", "role": "assistant", "status": "in_progress", "content": []}
+    part = {"type": "output_text", "text": "", "annotations": []}
+    return (
+        sse({"type": "response.output_item.added", "output_index": 0, "item": message, "sequence_number": 1}),
+        sse({"type": "response.content_part.added", **place, "part": part, "sequence_number": 2}),
+        sse({"type": "response.output_text.delta", **place, "delta": "half", "sequence_number": 3, "logprobs": []}),
+    )
+
+
+def _begun_gemini() -> tuple[bytes, ...]:
+    return (sse({"candidates": [{"content": {"parts": [{"text": "half"}], "role": "model"}}]}),)
+
+
+BEGUN: dict[str, tuple[bytes, ...]] = {
+    CHAT: (sse(chunk(role="assistant", content="half")),),
+    RESPONSES: _begun_responses(),
+    CLAUDE: _begun_claude(),
+    GEMINI: _begun_gemini(),
+}
+PINGS = {
+    CHAT: b": ping\n\n",
+    RESPONSES: b": ping\n\n",
+    CLAUDE: sse({"type": "ping"}),
+    GEMINI: sse({"usageMetadata": {"promptTokenCount": 1}}),
+}
+QUICK = Patience(first_byte=0.3, stall=0.3, retry=60)
+
+
+async def patient(spec: str, patience: Patience) -> list[ModelSignal]:
+    model = ProviderModel(route_to(spec, os.environ), patience, pause=Waits(), chance=lambda: 0.5)
+    with anyio.fail_after(SECONDS):
+        try:
+            return [signal async for signal in model.reply(prompt("hi"))]
+        finally:
+            await model.aclose()
+
+
+BROKEN = [(how, spec) for how in ("stalls", "is cut", "ends") for spec in BEGUN]
+BROKEN.remove(("ends", CHAT))  # some compatible servers never say that a reply has ended
+
+
+@pytest.mark.parametrize(("how", "spec"), BROKEN)
+async def test_a_reply_that_breaks_off_is_withdrawn_and_begun_again(server: LlmServer, how: str, spec: str) -> None:
+    broken = Answer(pieces=BEGUN[spec], hang=how == "stalls", cut=how == "is cut")
+    server.answers += [broken, Answer(pieces=(COUNTED[spec](),))]
+    signals = await patient(spec, QUICK)
+    (retried,) = (signal for signal in signals if isinstance(signal, CallRetried))
+    assert (retried.attempt, retried.withdrawn) == (2, True)
+    assert next(signal.text for signal in signals if isinstance(signal, TextDelta)) == "half"
+    assert texts(signals[signals.index(retried) :]) == "hi"
+    assert isinstance(signals[-1], ReplyEnded)
+    if how == "stalls":
+        assert "did not answer in time" in retried.reason
+        assert server.left.wait(SECONDS)
+
+
+@pytest.mark.parametrize("spec", BEGUN)
+async def test_who_does_not_begin_is_asked_once_more(server: LlmServer, spec: str) -> None:
+    server.answers += [Answer(hang=True), Answer(pieces=(COUNTED[spec](),))]
+    signals = await patient(spec, QUICK)
+    (retried,) = (signal for signal in signals if isinstance(signal, CallRetried))
+    assert not retried.withdrawn
+    assert texts(signals) == "hi"
+
+
+async def test_who_never_begins_is_asked_twice(server: LlmServer) -> None:
+    server.answers += [Answer(hang=True)] * ATTEMPTS
+    with pytest.raises(ModelError, match=rf"{server.url}.* did not begin its reply in time \(tried 2 times\)"):
+        await patient(CHAT, QUICK)
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("spec", BEGUN)
+async def test_pings_count_as_something(server: LlmServer, spec: str) -> None:
+    server.answers.append(Answer(pieces=(*BEGUN[spec], PINGS[spec]), hang=True, every=0.1))
+    model = ProviderModel(route_to(spec, os.environ), QUICK, pause=Waits())
+    reply = model.reply(prompt("hi"))
+    assert await anext(reply) == TextDelta("half")
+    with anyio.move_on_after(1) as waiting:
+        await anext(reply)
+    assert waiting.cancelled_caught
+    await model.aclose()
+
+
+async def test_an_error_in_a_stream_is_tried_again(server: LlmServer) -> None:
+    broken = sse(chunk(role="assistant", content="half"), {"error": {"message": "went down", "type": "server_error"}})
+    server.answers += [Answer(pieces=(broken,)), Answer(pieces=(_counted_chat(),))]
+    signals = await replied(CHAT, "hi")
+    (retried,) = (signal for signal in signals if isinstance(signal, CallRetried))
+    assert retried.withdrawn
+    assert "went down" in retried.reason
+    assert texts(signals) == "halfhi"
+
+
+@pytest.mark.parametrize("spec", BEGUN)
+async def test_a_reply_that_breaks_off_again_is_an_error(server: LlmServer, spec: str) -> None:
+    server.answers += [Answer(pieces=BEGUN[spec], cut=True)] * ATTEMPTS
+    with pytest.raises(ModelError, match=r"\(tried 2 times\)"):
+        await replied(spec, "hi")
+    assert len(server.asked) == 2
 
 
 @pytest.mark.parametrize("body", [b"<html>nonsense</html>", b"data: {]\n\n", b""])
@@ -459,15 +549,15 @@ async def test_where_a_model_is_looked_for(spec: str, base_url: str | None, mode
     assert (route.name, route.model) == (spec, model)
 
 
-@pytest.mark.parametrize(("phase", "again"), [("read", False), ("connect", True)])
-async def test_a_read_timeout_is_not_retried(phase: Literal["read", "connect"], again: bool) -> None:
+@pytest.mark.parametrize(("phase", "slow"), [("read", True), ("connect", False)])
+async def test_a_read_timeout_is_retried_less_often(phase: Literal["read", "connect"], slow: bool) -> None:
     # Only here, because who collects tests need not wait for it.
     from pydantic_ai.exceptions import ModelTimeoutError
 
     from engine.context.models.provider_stream import failure_of
 
     failed = failure_of(ModelTimeoutError("m", "timed out", phase=phase), "openai:m", ())
-    assert failed.transient is again
+    assert (failed.transient, failed.slow) == (True, slow)
     assert "openai:m" in str(failed.error)
 
 
