@@ -70,7 +70,7 @@ def test_tail_shows_condensed_statements_with_current_names(tmp_path: Path) -> N
             "# statement 1\n"
             'path = "parts.py"\n'
             '# parts = view(path, pos="0:0", tokens=2000)  # statement 1, until statement 3\n'
-            'parts = view(path, pos="0:0", lod=1, tokens=All)\n'
+            'parts = view(path, pos="0:0", tokens=All, lod=1)\n'
             '# line 3: view-1.2 is now at pos="part_7", tokens=60, lod=0\n'
             "few = [view(path, tokens=60)]\n"
             "# statement 2, error: ZeroDivisionError: division by zero\n"
@@ -88,7 +88,7 @@ def test_tail_shows_condensed_statements_with_current_names(tmp_path: Path) -> N
             other.initialize()
             load(other, session, project)
             (again,) = play(other, server, session)
-        assert '\nparts = view(path, pos="0:0", lod=1, tokens=90, freq="Sync")\n' in tail(again)
+        assert '\nparts = view(path, pos="0:0", tokens=90, lod=1, freq="Sync")\n' in tail(again)
         assert '# parts = view(path, pos="0:0", tokens=2000)  # statement 1, until statement 3\n' in tail(again)
 
 
