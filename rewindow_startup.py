@@ -65,16 +65,24 @@ def own_import_path(found: Sequence[str], given: str) -> list[str]:
     as the `src` of a project. A module that is imported later would run from there, outside the sandbox. One of them
     stays, behind the others, if packages that this program needs are nowhere else.
     """
-    project = {os.path.abspath(each) for each in ("", *given.split(os.pathsep))}
-    own = [each for each in found if os.path.abspath(each) == str(_HOME) or _is_standard(each, project)]
+    project = {_absolute(each) for each in ("", *given.split(os.pathsep))}
+    own = [each for each in found if _absolute(each) == str(_HOME) or _is_standard(each, project)]
     missing = [name for name in _NEEDED if PathFinder.find_spec(name, own) is None]
     others = [each for each in found if each not in own and any(PathFinder.find_spec(name, [each]) for name in missing)]
     return [*own, *others]
 
 
+def _absolute(entry: str) -> str:
+    """Return an entry of the import path with its directory; as it is if the working directory was removed."""
+    try:
+        return os.path.abspath(entry)
+    except FileNotFoundError:
+        return entry
+
+
 def _is_standard(entry: str, project: set[str]) -> bool:
     """Return whether Python or an installer made the directory, and nobody named it in PYTHONPATH."""
-    if os.path.abspath(entry) in project:
+    if _absolute(entry) in project:
         return False
     prefixes = {os.path.realpath(each) for each in (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)}
     libraries = tuple(os.path.join(each, name, "") for each in prefixes for name in ("lib", "lib64"))

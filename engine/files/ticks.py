@@ -223,14 +223,20 @@ def chosen(waiting: Iterable[P]) -> tuple[Sequence[P], Sequence[P]]:
 def asynchronous(context: TickContext) -> Iterator[Event]:
     """Apply the payloads of this tick, oldest first, or drop them with the reason.
 
-    A payload is valid for one state of its node, its basis; the node decides whether it still is in that state.
+    A payload is valid for one state of its node, its basis; the node decides whether it still is in that state. A
+    statement that calls for a tick wants the present content, so Async nodes then look themselves.
     """
-    if not context.payloads:
-        return
+    if context.payloads:
+        yield from _prepared(context)
+    if context.asked:
+        yield from ticked((node for node in context.nodes if _looks(node, context)), context, "async")
+
+
+def _prepared(context: TickContext) -> Iterator[Event]:
     taken, superseded = chosen(context.payloads)
     for payload in superseded:
         yield _dropped(payload, "superseded", context)
-    nodes = {node.obj_id: node for node in (*context.nodes, *context.groups)} if taken else {}
+    nodes = {node.obj_id: node for node in (*context.nodes, *context.groups)}
     for payload in taken:
         node = nodes.get(payload.obj_id)
         outcome = _taken(node, payload, context)
@@ -246,6 +252,10 @@ def asynchronous(context: TickContext) -> Iterator[Event]:
         )
         if outcome is not UNCHANGED:
             yield from changed(node, outcome, context, "async")
+
+
+def _looks(node: Ticking, context: TickContext) -> bool:
+    return node.freq == "Async" and is_round(node, context)
 
 
 def _taken(node: Ticking | None, payload: UpdatePayload, context: TickContext) -> TickResult | DropReason:

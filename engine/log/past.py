@@ -98,8 +98,9 @@ class PastExecution(Struct, frozen=True, kw_only=True):
     are the names that it added or changed, or may have changed; `unbound` those that it deleted. `kept` are copies of
     values after it, and `unkept` the names without a copy, with the reason. `revisions` are those that nodes adopted,
     None if the log is of a version that did not record them. `after_reading`: a model read the handles since the step
-    before. `ticks` are the times of the ticks that it called. `record` is its outcome, None if the caller compares more
-    than that. `acted`: it acted outside, so a re-run is likely to be stopped and to need the copies.
+    before. `ticks` are the times of the ticks that it called, and `payloads` those that they applied or dropped.
+    `record` is its outcome, None if the caller compares more than that. `acted`: it acted outside, so a re-run is
+    likely to be stopped and to need the copies.
     """
 
     request: RunRequest
@@ -114,6 +115,7 @@ class PastExecution(Struct, frozen=True, kw_only=True):
     hindrance: str = ""
     after_reading: bool = False
     ticks: tuple[float, ...] = ()
+    payloads: tuple[PastPayload, ...] = ()
     record: Ending | None = None
     acted: bool = False
 

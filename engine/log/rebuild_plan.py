@@ -174,6 +174,7 @@ class ExecutionStep(Struct):
     answers: list[EffectAnswered] = field(default_factory=list[EffectAnswered])
     revisions: list[RevisionAdopted | AdoptedContent] = field(default_factory=list[RevisionAdopted | AdoptedContent])
     ticks: list[float] = field(default_factory=list[float])
+    payloads: list[AsyncPayloadPrepared] = field(default_factory=list[AsyncPayloadPrepared])
     is_omitted: bool = False
     without: frozenset[int] = frozenset()
     """The numbers of the earlier statements that were omitted when it ran."""
@@ -197,6 +198,10 @@ class ExecutionStep(Struct):
     def position(self) -> int:
         """Where the execution begins on the log; -1 if there was none."""
         return UNSTAMPED if self.started is None else self.started.seq
+
+    @property
+    def round_id(self) -> int | None:
+        return None if self.started is None else self.started.round_id
 
     @property
     def leaves_anything(self) -> bool:
@@ -247,6 +252,7 @@ class ExecutionStep(Struct):
             hindrance="" if is_allowed else _FEWER_RIGHTS,
             after_reading=self.reads > reads,
             ticks=tuple(self.ticks),
+            payloads=_past_payloads(self.payloads),
             record=ending_of(finished),
             acted=finished.acted,
         )
@@ -285,18 +291,25 @@ class TickStep(Struct):
     revisions: list[RevisionAdopted | AdoptedContent] = field(default_factory=list[RevisionAdopted | AdoptedContent])
     payloads: list[AsyncPayloadPrepared] = field(default_factory=list[AsyncPayloadPrepared])
 
+    @property
+    def round_id(self) -> int:
+        return self.ticked.round_id
+
     def past(self, reads: int) -> PastTick:
         """Return the step of a plan; `reads` as in `ExecutionStep.past`."""
         return PastTick(
             round_id=self.ticked.round_id,
             now=self.ticked.now,
             revisions=tuple(map(past_revision, self.revisions)),
-            payloads=tuple(
-                PastPayload(payload=payload_of(each), content=each.data)
-                for each in sorted(self.payloads, key=lambda each: each.seq)
-            ),
+            payloads=_past_payloads(self.payloads),
             after_reading=self.reads > reads,
         )
+
+
+def _past_payloads(prepared: Iterable[AsyncPayloadPrepared]) -> tuple[PastPayload, ...]:
+    return tuple(
+        PastPayload(payload=payload_of(each), content=each.data) for each in sorted(prepared, key=lambda each: each.seq)
+    )
 
 
 def past_revision(event: RevisionAdopted | AdoptedContent) -> PastRevision:
@@ -416,10 +429,10 @@ class History:
         self._steps.insert(place, Rebuild(event))
 
     def _end_payload(self, event: AsyncPayloadApplied | AsyncPayloadDropped) -> None:
-        prepared, tick = self._payloads.get(event.payload_id), self._present
+        prepared, step = self._payloads.get(event.payload_id), self._present
         self._payloads.apply(event)
-        if prepared is not None and isinstance(tick, TickStep) and event.turn_id == tick.ticked.round_id:
-            tick.payloads.append(prepared)
+        if prepared is not None and step is not None and event.turn_id is not None and event.turn_id == step.round_id:
+            step.payloads.append(prepared)
 
     def _omit(self, statement_id: StatementId, omitted: bool) -> None:
         step = self._statements[statement_id]
@@ -442,7 +455,8 @@ class History:
             return
         step.started, step.finished, step.reads = event, None, self.reads
         step.without = self._left_out_before(step)
-        step.calls, step.questions, step.answers, step.revisions, step.ticks = {}, {}, [], [], []
+        step.calls, step.questions, step.answers = {}, {}, []
+        step.revisions, step.ticks, step.payloads = [], [], []
         self._by_execution[event.execution_id] = step
 
     def _apply_to_replay(self, event: ReplayBegun | ReplayEnded) -> None:

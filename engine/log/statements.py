@@ -28,7 +28,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     `index` is the statement's number, with which the ids of its handles begin. With `plan`, every act outside raises
     PermissionError; that is bookkeeping, not a security boundary. With `answered` it does the same, except for effects,
     which the handler answers from a record. With `keeps`, the small values that it changed follow the outcome, for
-    `Environment.kept`. `unread`: no conversation has its result, so handles that it shows were shown to nobody.
+    `Environment.kept`. `unread`: no conversation has its result, so handles that it shows were shown to nobody. The
+    first tick that it calls applies or drops `payloads`, oldest first.
     """
 
     execution_id: ExecutionId
@@ -41,6 +42,7 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     answered: bool = False
     keeps: bool = False
     unread: bool = False
+    payloads: tuple[UpdatePayload, ...] = ()
 
 
 class RunOutcome(Struct, frozen=True, kw_only=True):

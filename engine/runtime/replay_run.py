@@ -276,6 +276,7 @@ async def recording_of(step: PastExecution, past: PastContents) -> Recording:
         revisions=None if step.revisions is None else await past.looks(step.revisions),
         after_reading=step.after_reading,
         ticks=step.ticks,
+        payloads=await past.payloads(step.payloads),
     )
 
 

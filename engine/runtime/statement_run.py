@@ -46,6 +46,7 @@ from ..log.statements import (
     RunOutcome,
     RunRequest,
     TouchSink,
+    UpdatePayload,
     ignore_touched,
 )
 from .connection import Capture, Connection, Received
@@ -371,6 +372,7 @@ class Recording(Struct, frozen=True, kw_only=True):
     revisions: tuple[Look, ...] | None = ()
     after_reading: bool = False
     ticks: tuple[float, ...] = ()
+    payloads: tuple[UpdatePayload, ...] = ()
 
 
 def run_message(request: RunRequest, recording: Recording | None, *, after_reading: bool) -> Run:
@@ -389,6 +391,7 @@ def run_message(request: RunRequest, recording: Recording | None, *, after_readi
         ticks=() if recording is None else recording.ticks,
         keeps=request.keeps,
         unread=request.unread,
+        payloads=request.payloads if recording is None else recording.payloads,
     )
 
 

@@ -401,7 +401,10 @@ class Preparer:
 
     @asynccontextmanager
     async def lend(self) -> AsyncGenerator[tuple[UpdatePayload, ...]]:
-        """Lend the next tick its payloads. Its events must be on the log before the block ends."""
+        """Lend the next tick its payloads, or a statement, which may call ticks.
+
+        Its events must be on the log before the block ends.
+        """
         waiting, _ = chosen(self._payloads.waiting)
         self._lent = frozenset(payload.payload_id for payload in waiting)
         try:

@@ -142,7 +142,7 @@ class SessionRuntime:
             domain=lambda: self.environment.domain,
             distrusted=lambda: confinement.distrusted,
         )
-        self.statements = StatementRunner(parts, self.environment, revisions, values, tools)
+        self.statements = StatementRunner(parts, self.environment, revisions, values, tools, self._preparer)
 
         # Rewinds, replays and edits
         reruns = RerunContext(

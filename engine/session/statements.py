@@ -86,6 +86,8 @@ class _Step(NamedTuple):
     seconds: float
     approved: bool
     compared: Rerun | Replacement | None
+    payloads: tuple[UpdatePayload, ...]
+    """For the first tick that it calls."""
 
     @property
     def answers(self) -> RecordedAnswers | None:
@@ -107,6 +109,7 @@ class StatementRunner:
         revisions: Revisions,
         values: ValueSaver,
         tools: ToolContext,
+        preparer: Preparer,
     ) -> None:
         self._log = parts.log
         self._journal = parts.journal
@@ -116,6 +119,7 @@ class StatementRunner:
         self._revisions = revisions
         self._values = values
         self._tools = tools
+        self._preparer = preparer
         self._minter = parts.minter
         self._clock = parts.clock
         self._seconds = parts.settings.statement_seconds
@@ -177,8 +181,8 @@ class StatementRunner:
         environment = None if self._open_files or valid_text(source) != source else self._environment.ready_now()
         if environment is None:
             self._append(pending)
-        async with self._environment.step:
-            step = _Step(statement, self._minter.execution(), round_id, limit, approved, replaced)
+        async with self._environment.step, self._preparer.lend() as payloads:
+            step = _Step(statement, self._minter.execution(), round_id, limit, approved, replaced, payloads)
             try:
                 finished = await self._execute(step, cancellation, environment, pending)
             except EnvironmentUnavailableError:
@@ -194,8 +198,8 @@ class StatementRunner:
         self, rerun: Rerun, round_id: int, cancellation: Cancellation, *, approved: bool
     ) -> ExecutionFinished:
         """Run a statement of the timeline again in the current namespace; as `run`, but without a result."""
-        async with self._environment.step:
-            step = _Step(rerun.statement, rerun.execution_id, round_id, self._seconds, approved, rerun)
+        async with self._environment.step, self._preparer.lend() as payloads:
+            step = _Step(rerun.statement, rerun.execution_id, round_id, self._seconds, approved, rerun, payloads)
             return await self._execute(step, cancellation, None, deque())
 
     def _append(self, pending: deque[Event]) -> None:
@@ -276,6 +280,7 @@ class StatementRunner:
             answered=step.answers is not None,
             keeps=True,
             unread=step.mode is not None,
+            payloads=step.payloads,
         )
 
     def _started(self, step: _Step, request: RunRequest) -> ExecutionStarted:

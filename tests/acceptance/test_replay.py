@@ -41,17 +41,24 @@ def test_replay_restores_the_environment_and_reports_differences(tmp_path: Path)
             "Statement 3 again (2 of 3)",
             "Statement 4 again (3 of 3)",
         ]
-        # Nothing was done, and nothing else came out differently.
+        said = [str(update["content"]) for update in updates if update["sessionUpdate"] == "agent_message_chunk"]
+        assert "1 differs. The namespace is unchanged.\\n- statement 2: `diff: seed = 'two' instead of" in said[-1]
+        # Nothing was done, so a model reads nothing of it.
         assert (project / "made.txt").read_text() == "mine"
         first, second = play(agent, server, session, "print(seed, total, notes.path, work.members)")
-        assert tail(first).count("came out differently") == 2
-        assert DIFFERS in tail(first)
-        assert "work (group of notes; came out differently when run again: notes of statement 2):\n" in tail(first)
+        assert "came out differently" not in tail(first)
         assert result(second).startswith("one 9 ")
-        # Told once; of the group for as long as that is so.
+        # What acts again is news.
+        (project / "made.txt").write_text("one")
+        assert agent.prompt(session, "/replay 2 4 --live") == "end_turn"
+        assert (project / "made.txt").read_text() == "two"
+        first, second = play(agent, server, session, "print(seed, total, notes.path, work.members)")
+        assert tail(first).count(DIFFERS) == 1
+        assert "work (group of notes; came out differently when run again: notes of statement 2):\n" in tail(first)
+        assert result(second).startswith("two 9 ")
+        # Told once; of the group until the statement runs again with the same result.
         assert DIFFERS not in tail(second)
         assert "notes of statement 2" in tail(second)
-        (project / "seed.txt").write_text("one")
-        assert agent.prompt(session, "/replay 2") == "end_turn"
+        assert agent.prompt(session, "/replay 2 4 --live") == "end_turn"
         (third,) = play(agent, server, session)
         assert "came out differently" not in tail(third)

@@ -217,7 +217,7 @@ def test_second_interrupt_does_not_stop_cleanup(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=20)
-    assert (process.returncode, errors) == (130, b"rewindow-conformance: interrupted; every program was ended\n")
+    assert (process.returncode, errors) == (130, b"rewindow-conformance: interrupted; all programs were stopped\n")
     assert remaining(mark) == []
 
 

@@ -169,7 +169,7 @@ def test_rebuild_after_a_kill_names_the_interrupted_statement(tmp_path: Path) ->
         reopened.prompt(session, "x")
         assert last_value(reopened) == "1"
         (told,) = [call for call in transcript(reopened.updates())["calls"].values() if "Rebuilt" in call["title"]]
-        assert "<statement 2> did not finish" in str(told["content"])
+        assert "<statement 2> was interrupted by a crash and not run again" in str(told["content"])
 
 
 def test_worker_that_dies_during_a_question_is_replaced(tmp_path: Path) -> None:

@@ -155,7 +155,9 @@ def test_question_shows_the_whole_statement_and_accepts_each_key(tmp_path: Path)
         seen = terminal.until("Run this statement? It has 101 lines, all shown above.", "  Esc  cancel the turn")
         assert all(f"a{i} = {i}\n" in seen for i in range(100))
         terminal.type("xY?n")
-        terminal.until("x is no answer.", "Y is no answer.", "  n    Refuses this.", "Why not? (Enter: no reason)")
+        terminal.until(
+            "x is not an answer.", "Y is not an answer.", "  n    Refuses this.", "Why not? (Enter: no reason)"
+        )
         terminal.type("not noww\x7f" + ENTER)
         terminal.until("  n: no, not now", "[The user rejected this statement: not now.]", "Pity.\n>")
         assert "Why not?" not in terminal.text

@@ -16,6 +16,7 @@ LOADED = {
     "core.clock",
     "core.domain",
     "core.errors",
+    "core.execution",
     "core.ids",
     "core.installation",
     "core.settings",

@@ -118,11 +118,15 @@ class Desk:
         os.utime(path, ns=(age_ns or int(self.seconds * 1e9) - 10**9, age_ns or int(self.seconds * 1e9) - 10**9))
         return path
 
-    def run(self, source: str, times: Sequence[float] = ()) -> BoardReport:
-        """One statement; what it raises comes through, after `finish`. `times` are those of its ticks in a re-run."""
+    def run(self, source: str, times: Sequence[float] = (), payloads: tuple[UpdatePayload, ...] = ()) -> BoardReport:
+        """One statement; what it raises comes through, after `finish`. `times` are those of its ticks in a re-run.
+
+        Its first tick gets `payloads`.
+        """
         self.index += 1
-        step = self._begin(source, self.index)
-        self.board.begin(self.index, self.namespace, round_id=self.round, times=times)
+        step = self._begin(source, self.index, payloads)
+        self.contents |= {digest_of(payload.data): payload.data for payload in payloads}
+        self.board.begin(self.index, self.namespace, round_id=self.round, times=times, payloads=payloads)
         try:
             exec(source, self.namespace)
         finally:
@@ -235,7 +239,7 @@ class Desk:
             self.tick(*step.payloads)
         else:
             self.index = step.number - 1
-            self.run(step.source, step.ticks)
+            self.run(step.source, step.ticks, step.payloads)
         self.steps[-1].after_reading = step.after_reading
         return self.steps[-1].report
 

@@ -77,7 +77,7 @@ class View:
             self.text = None if files is None else files.get(self.path)
 
     def __repr__(self) -> str:
-        return f"<view {self.path} {'running' if self.is_running else 'paused'} tokens=2000>"
+        return f"<view {self.path} {'running Sync' if self.is_running else 'paused'} lod=0 tokens=2000>"
 
 
 class Group:

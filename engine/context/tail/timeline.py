@@ -201,9 +201,14 @@ def _call_now(call: ast.Call, made: MadeHandle, policy: Policy, source: _Source)
         for place, name in enumerate(names[: len(by_place)]):
             if name in now:
                 by_place[place] = now.pop(name) or _UNSAID[name]
-    by_name = [source.text(each) for each in call.keywords if each.arg not in now]
     if now and any(each.arg is None for each in call.keywords):
         return None  # for the same reason
+    by_name: list[str] = []
+    for each in call.keywords:
+        if each.arg not in now:
+            by_name.append(source.text(each))
+        elif (text := now.pop(each.arg)) is not None:
+            by_name.append(f"{each.arg}={text}")
     given = [f"{name}={text}" for name, text in now.items() if text is not None]
     return f"{_name_of(call)}({', '.join([*by_place, *by_name, *given])})"
 

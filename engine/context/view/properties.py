@@ -253,7 +253,7 @@ class WholeUnits(Generic[Key]):
 # --- BatchAtomicity --------------------------------------------------------------------------------------------------
 
 
-class BatchAtomicity:
+class BatchAtomicityProperty:
     """The actions of a model response stay together.
 
     Closes the gaps strictly between the first and the last action of one `llm_response_id` (`POSITIONS`: also the gap
@@ -308,7 +308,7 @@ class _Batches:
 # --- ObservationUniqueness -------------------------------------------------------------------------------------------
 
 
-class ObservationUniqueness:
+class ObservationUniquenessProperty:
     """A tool call is answered once, under both boundary rules.
 
     After a crash a call may have two answers, from the repair and from the tool; providers refuse such a conversation
@@ -366,7 +366,7 @@ class _Duplicates:
 # --- ToolCallMatching ------------------------------------------------------------------------------------------------
 
 
-class ToolCallMatching:
+class ToolCallMatchingProperty:
     """Every action has an observation, and every observation an action.
 
     Closes every gap at which a call is open: after its action, up to and including the gap before its observation; a
@@ -498,7 +498,7 @@ class _Pairs:
 _BREAKS: Final = (UserMessage, AgentText, AgentReasoning, RunStop, Condensation, CondensationRequest)
 
 
-class ToolLoopAtomicity:
+class ToolLoopAtomicityProperty:
     """A tool loop stays whole, from its thinking head to its end.
 
     A loop starts at an action with thinking, runs through consecutive actions and observations, and ends at the next
@@ -605,8 +605,8 @@ class _PublishedLoops(_Loops):
 # The order only decides which property is named as the reason of a removal.
 
 PROPERTIES: tuple[type[Property], ...] = (
-    ObservationUniqueness,
-    BatchAtomicity,
-    ToolCallMatching,
-    ToolLoopAtomicity,
+    ObservationUniquenessProperty,
+    BatchAtomicityProperty,
+    ToolCallMatchingProperty,
+    ToolLoopAtomicityProperty,
 )

@@ -1,6 +1,7 @@
 """The View: the attention window, a fold over the stamped events of a log, and its reading side, `Window`.
 
-Entries come in by `View.append` only. Only a Condensation removes entries, and only a ResultRerendered changes a text.
+Entries come in by `View.append` only. Only a Condensation, and `View.enforce_properties`, remove entries; only a
+ResultRerendered changes a text.
 Indices grow with the entries, so no cache can be stale, and they do not depend on texts. What a property needs to know
 about the log it records as events pass. `ViewFold` connects a View to a session's log. Must not know sessions or
 models.
@@ -221,6 +222,22 @@ class View(Window):
         self._entries.append(event)
         self._indices.append(event)
         return ()
+
+    def add_event(self, event: Event) -> tuple[Correction, ...]:
+        """`append`, by its published name."""
+        return self.append(event)
+
+    def enforce_properties(self, all_events: Sequence[Event] = ()) -> tuple[Correction, ...]:
+        """Remove from this View, permanently, what `enforced` leaves out, and return the corrections.
+
+        `all_events` is part of the published call and not used: the properties remember the log.
+        """
+        del all_events
+        enforced = self.enforced()
+        if enforced.corrections:
+            self._generation += 1
+            self._hold(enforced.events)
+        return enforced.corrections
 
     def _pass(self, event: Event) -> tuple[Correction, ...]:
         """Handle an event that is not an entry: properties may record it, and condensations change the entries."""

@@ -250,6 +250,7 @@ class Interpreter:
             execution_id=request.execution_id,
             round_id=request.round_id,
             times=request.ticks,
+            payloads=request.payloads,
             unread=request.unread,
         )
         self._arm(request)

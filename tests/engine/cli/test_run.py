@@ -83,7 +83,7 @@ def test_invalid_prompt_is_refused_with_a_sentence(tmp_path: Path) -> None:
         assert b"Traceback" not in done.stderr
     both = home.run_as_process("run", "ses_1", "-c", "-p", "1")
     assert both.returncode == 2
-    assert "give that or a SESSION" in both.stderr
+    assert "use either --continue (the latest session) or SESSION" in both.stderr
     mode = home.run_as_process("run", "--mode", "fast", "-p", "1")
     assert (mode.returncode, mode.stdout) == (2, "")
     assert "--mode must be ask, auto or plan, not 'fast'" in mode.stderr
@@ -166,8 +166,8 @@ def test_closed_streams_and_removed_directory_give_no_traceback(tmp_path: Path) 
         (f"{command} -p '1' >&-", 0, ""),
         (f"{command} -p '1/0' 2>&-", 1, ""),
         (f"{command} -p '1' >/dev/full", 1, "rewindow: No space left on device\n"),
-        (f"{in_gone}; {command} -p 1", 1, "rewindow: this directory cannot be worked in: "),
-        (f"{in_gone}; {shlex.join(COMMAND)} doctor", 1, "rewindow: this directory cannot be worked in: "),
+        (f"{in_gone}; {command} -p 1", 1, "rewindow: Rewindow cannot work in this directory: "),
+        (f"{in_gone}; {shlex.join(COMMAND)} doctor", 1, "rewindow: Rewindow cannot work in this directory: "),
     ):
         done = subprocess.run(
             ["sh", "-c", script], capture_output=True, text=True, env=home.variables, cwd=tmp_path, timeout=SECONDS

@@ -39,6 +39,33 @@ def test_an_async_view_shows_what_was_prepared_and_reads_nothing(desk: Desk) -> 
     assert (desk.files.stamps, desk.files.reads) == (stamps, reads)
 
 
+def test_tick_in_a_statement_applies_payloads_once(desk: Desk) -> None:
+    desk.write("a.py", "two\n")
+    older, newer = desk.prepared("a", b"one\n"), desk.prepared("a", b"two\n")
+    report = desk.run("changed = tick(); show(a); again = tick()", payloads=(older, newer))
+    assert desk.get("changed") == [desk.get("a")]
+    assert desk.get("again") == []
+    assert [each.text for each in report.displays] == ["1\ttwo\n"]
+    assert (_dropped(report.events), _applied(report.events)) == (["superseded"], ["view-1.1"])
+    desk.run("pass", payloads=(older,))
+    assert desk.run("tick()").events[-1].kind == "statement_ticked"
+    other = desk.rebuilt()
+    assert [step.events for step in other.steps] == [step.events for step in desk.steps]
+    assert other.get("a").state() == desk.get("a").state()
+
+
+def test_tick_in_a_statement_reads_what_is_not_prepared(desk: Desk) -> None:
+    prepared = desk.prepared("a", b"two\n")
+    desk.write("a.py", "three\n")
+    report = desk.run("changed = tick(); show(a)")
+    assert desk.get("changed") == [desk.get("a")]
+    assert [each.text for each in report.displays] == ["1\tthree\n"]
+    assert _dropped(desk.tick(prepared)) == ["stale"]
+    other = desk.rebuilt()
+    assert [step.events for step in other.steps] == [step.events for step in desk.steps]
+    assert other.get("a").state() == desk.get("a").state()
+
+
 def test_a_notice_of_a_change_makes_the_tick_look(desk: Desk) -> None:
     desk.write("a.py", "two\n")
     events = desk.tick(desk.prepared("a", b"", "diff"))

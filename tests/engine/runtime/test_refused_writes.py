@@ -55,8 +55,8 @@ async def test_a_connection_is_refused_with_the_option_that_allows_it(worker: Ro
 @pytest.mark.parametrize("write", ["open('/usr/new', 'w')", "io.open('/usr/new', 'w')", "Path('/usr/new').touch()"])
 async def test_file_outside_is_named_as_spelled(worker: RoutedBench, write: str) -> None:
     outcome = await worker.run(PREAMBLE + write, effects=worker.effects)
-    assert outcome.exception.message.endswith(": '/usr/new'")
-    assert "let this write /usr/new, which is outside of the project" in outcome.exception.traceback
+    assert "/usr/new" in outcome.exception.message
+    assert "let statements write /usr/new, which is outside of the project" in outcome.exception.traceback
 
 
 @pytest.mark.slow

@@ -25,14 +25,18 @@ from tests.support.environments import PATIENCE, Bench, contents, ended_otherwis
 from tests.support.workers import shared_zygote
 
 TRY = """
-import posix, socket
+import ctypes, os, socket
+c = ctypes.CDLL(None, use_errno=True)
 def tried(act, *arguments):
     try:
         act(*arguments)
     except OSError as error:
         return error.errno
 def write(path):
-    posix.close(posix.open(path, posix.O_WRONLY | posix.O_CREAT))
+    made = c.open(os.fsencode(path), os.O_WRONLY | os.O_CREAT, 0o600)
+    if made < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+    c.close(made)
 """
 
 

@@ -107,7 +107,7 @@ async def test_content_beyond_the_limit_is_named_only(tmp_path: Path) -> None:
         written = {Path(event.path).name: event for event in session.events if isinstance(event, FileWritten)}
         assert len(written) == 7
         assert [name for name, event in written.items() if event.after is not None] == ["0", "1", "2", "3"]
-        reasons = {name: event.note.partition("is not kept: ")[2] for name, event in written.items()}
+        reasons = {name: event.note.partition("is not stored: ")[2] for name, event in written.items()}
         assert (reasons["4"], reasons["5"]) == ("the statement had written 256 MiB before", "it has more than 1 MiB")
 
 

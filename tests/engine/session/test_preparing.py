@@ -479,3 +479,32 @@ async def test_the_host_reads_no_file_outside_of_the_workspace(tmp_path: Path, s
         await prepared(session, len(names) + 2)
         await session.tick()
         assert [await text(session, f"v{number}") for number in (0, 1)] == ["1\ttwo\n"] * 2
+
+
+async def test_tick_in_a_statement_applies_what_is_prepared(tmp_path: Path, store: Store) -> None:
+    file = tmp_path / "a.txt"
+    write(file, b"one\n")
+    async with begun(tmp_path, store) as session:
+        write(file, b"two\n")
+        payload = await prepared(session)
+        finished = await session.cell("tick(); show(a)")
+        assert [each.text for each in finished.displays] == ["1\ttwo\n"]
+        assert [event.payload_id for event in events_of(session, AsyncPayloadApplied)] == [payload.payload_id]
+        await session.tick()
+        assert len(events_of(session, AsyncPayloadApplied)) == 1
+    write(file, b"three\n")  # A rebuild applies the same payload in the same statement.
+    async with loaded(tmp_path, store, session.session_id) as session:
+        assert await text(session) == "1\ttwo\n"
+
+
+async def test_summary_is_shown_by_the_statement_that_ticks(tmp_path: Path, store: Store) -> None:
+    write(tmp_path / "a.txt", b"one\n")
+    model = AnsweringModel(says("Done."), says("- counts from one"))
+    async with session_in(tmp_path, store, environments=in_process, model=model) as session:
+        await session.cell("a = view('a.txt', lod=2, freq='Async')")
+        await session.tick()
+        await until(session, lambda: bool(events_of(session, AsyncPayloadPrepared)))
+        finished = await session.cell("tick(); show(a)")
+        assert "counts from one" in finished.displays[-1].text
+    async with loaded(tmp_path, store, session.session_id) as session:
+        assert "counts from one" in await text(session)

@@ -167,13 +167,15 @@ class Board:
         execution_id: str = "",
         round_id: int = 0,
         times: Sequence[float] = (),
+        payloads: Sequence[UpdatePayload] = (),
         unread: bool = False,
     ) -> None:
         """Start the statement `index` in `namespace`; its nodes are numbered from 1.
 
         Nodes that its threads make after its end continue its numbers. In a re-run, its own ticks use these `times`.
+        The first of its ticks applies `payloads`.
         """
-        self._ticks.begin(ExecutionId(execution_id), round_id, times)
+        self._ticks.begin(ExecutionId(execution_id), round_id, times, payloads)
         self._shown.clear()
         self._nodes.begin(index, namespace)
         self._is_unread = unread
@@ -441,6 +443,8 @@ class NodeNames:
 
     def _tick(self) -> list[NodeBase]:
         """Brings running handles up to date with their sources now, and returns those that changed.
+
+        What was prepared for "Async" handles before this statement is applied first.
 
         changed = tick()
         """

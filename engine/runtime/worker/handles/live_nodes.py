@@ -224,6 +224,7 @@ class Ticks:
         self._execution_id = ExecutionId("")
         self._round_id = 0
         self._times: deque[float] = deque()
+        self._payloads: Sequence[UpdatePayload] = ()
         self.tells = True
         """Whether changes in the current step are reported."""
 
@@ -232,16 +233,23 @@ class Ticks:
         if self._thread != threading.get_ident():
             raise NodeChangeError(what)
 
-    def begin(self, execution_id: ExecutionId, round_id: int, times: Iterable[float]) -> None:
-        """Begin a statement in the calling thread; in a re-run its ticks use these `times`."""
+    def begin(
+        self, execution_id: ExecutionId, round_id: int, times: Iterable[float], payloads: Sequence[UpdatePayload]
+    ) -> None:
+        """Begin a statement in the calling thread; in a re-run its ticks use these `times`.
+
+        The first of them applies `payloads`.
+        """
         self._thread = threading.get_ident()
         self._execution_id, self._round_id = execution_id, round_id
         self._times = deque(times)
+        self._payloads = payloads
         self.tells = True
 
     def end(self) -> None:
         """End the statement."""
         self._thread = None
+        self._payloads = ()
 
     def step(self, context: TickContext, *, tells: bool) -> tuple[Event, ...]:
         """A tick between statements, in the calling thread. Without `tells`, nodes change without reports."""
@@ -259,7 +267,8 @@ class Ticks:
         """
         self.admit("tick")
         now = self._times.popleft() if self._times else self._now()
-        context = replace(context_at(self._round_id, now), asked=True)
+        payloads, self._payloads = self._payloads, ()
+        context = replace(context_at(self._round_id, now), payloads=payloads, asked=True)
         yield StatementTicked(
             execution_id=self._execution_id,
             round_id=self._round_id,

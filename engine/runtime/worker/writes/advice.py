@@ -11,6 +11,7 @@ import errno
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import PurePath
 from typing import Any, Final, cast
 
 from ....core.domain import Domain
@@ -101,6 +102,8 @@ class Advice:
         """The advice on an OSError. The host's own errors need none, except for a path outside the project."""
         is_usual = error.strerror == os.strerror(error.errno or 0)
         path = error.filename2 or error.filename
+        if isinstance(path, PurePath):
+            path = str(path)
         if isinstance(path, str | bytes):
             if is_usual:
                 return self._of_path(os.path.abspath(os.fsdecode(path)))

@@ -44,7 +44,7 @@ def test_a_superseded_call_is_commented_above_its_replacement() -> None:
     assert written(source, made(2, "foo_cs", "SetLod", "SetTokens")) == (
         'foo_cs_file = open("~/Foo.cs")\n'
         "# foo_cs = view(foo_cs_file, pos=0, tokens=2000)  # statement 1, until statement 12\n"
-        "foo_cs = view(foo_cs_file, pos=0, lod=1, tokens=All)"
+        "foo_cs = view(foo_cs_file, pos=0, tokens=All, lod=1)"
     )
 
 
