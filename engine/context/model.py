@@ -6,7 +6,7 @@ Implemented in `models`.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -134,6 +134,16 @@ class Model(Protocol):
 
     async def aclose(self) -> None:
         """Close connections and the like; called when the session is closed."""
+        ...
+
+
+@runtime_checkable
+class Windowed(Protocol):
+    """A model that knows how much it can read."""
+
+    @property
+    def window(self) -> int | None:
+        """The tokens of its window; None as long as it does not know."""
         ...
 
 

@@ -11,7 +11,7 @@ from typing import Final, Protocol, get_args
 
 from msgspec.structs import replace
 
-from ..context.model import Model, ModelSignal, Prompt, Thinking
+from ..context.model import Model, ModelSignal, Prompt, Thinking, Windowed
 from ..context.models import close_model
 from ..core.errors import InvalidRequestError
 from ..core.settings import DEFAULT_MODEL
@@ -175,8 +175,10 @@ class ModelChoice:
 
     @property
     def window(self) -> int | None:
-        """The tokens that it can read, if that is known."""
-        return self._models.window(self.spec)
+        """The tokens that it can read and write in one call: as its provider says, or as its library knows."""
+        said = self._models.window(self.spec)
+        model = self._current
+        return said if said is not None or not isinstance(model, Windowed) else model.window
 
     def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
         """Stream a reply of the chosen model."""

@@ -74,12 +74,11 @@ class Interaction:
         self._screen = screen
         self._transcript = transcript
         self._output = output
-        self._model = model
-        self._is_python = model == "direct"
+        self._given_model = model
         self._is_leaving = False
         self._ticket: Ticket | None = None
         self._usage = _last_usage(session)
-        self._waiting = Waiting(model_name(model))
+        self._waiting = Waiting(lambda: model_name(self._model))
         self._timer: asyncio.TimerHandle | None = None
         self._lost = lost
         self._keyboard = Keyboard(source, self.interrupt, self._leave)
@@ -89,7 +88,7 @@ class Interaction:
             output,
             history=TypedHistory(state_dir, redactor),
             facts=session,
-            is_python=self._is_python,
+            is_python=lambda: self._is_python,
             highlight=highlight,
             status=self._status,
             next_mode=self._next_mode,
@@ -199,6 +198,15 @@ class Interaction:
     def _prompt(self) -> str:
         """Without a model, the statement's number on the timeline."""
         return f"{len(self._session.cells) + 1}> " if self._is_python else "> "
+
+    @property
+    def _model(self) -> str:
+        """The model, which a command may change."""
+        return self._session.model or self._given_model
+
+    @property
+    def _is_python(self) -> bool:
+        return self._model == DEFAULT_MODEL
 
     def _status(self) -> str:
         usage = self._usage

@@ -35,7 +35,7 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.lexers import Lexer
+from prompt_toolkit.lexers import DynamicLexer, Lexer
 from prompt_toolkit.output import ColorDepth, Output
 
 from ...core.text import plural
@@ -63,7 +63,7 @@ class LineEditor:
         output: the terminal.
         history: the source of earlier texts.
         facts: what completion knows about the session.
-        is_python: whether the text runs as Python.
+        is_python: returns whether the text runs as Python.
         highlight: colours for Python; None for none.
         status: the text of the line below.
         next_mode: called for Shift-Tab.
@@ -77,7 +77,7 @@ class LineEditor:
         *,
         history: History,
         facts: Facts,
-        is_python: bool,
+        is_python: Callable[[], bool],
         highlight: Highlight | None,
         status: Callable[[], str],
         next_mode: Callable[[], None],
@@ -95,7 +95,7 @@ class LineEditor:
             multiline=True,
             completer=_SessionCompleter(facts, is_python),
             complete_while_typing=False,
-            lexer=_PythonLexer(highlight) if is_python and highlight is not None else None,
+            lexer=DynamicLexer(lambda: _PythonLexer(highlight) if highlight is not None and is_python() else None),
             color_depth=ColorDepth.DEPTH_1_BIT if highlight is None else None,
             bottom_toolbar=status,
             prompt_continuation=lambda width, _number, _wraps: " " * width,
@@ -146,19 +146,19 @@ class LineEditor:
             buffer.complete_state = None
             return
         rest = buffer.document.text_after_cursor
-        if self._is_python and rest.strip() and "\n" in buffer.text:
+        if self._is_python() and rest.strip() and "\n" in buffer.text:
             buffer.newline(copy_margin=True)
             return
-        longer = after_enter(buffer.text, self._is_python)
+        longer = after_enter(buffer.text, self._is_python())
         if longer is None:
-            if self._is_python:  # the empty line that ended a block does not belong to it
+            if self._is_python():  # the empty line that ended a block does not belong to it
                 buffer.document = Document(buffer.text.rstrip())
             buffer.validate_and_handle()
         else:
             buffer.document = Document(longer, len(longer))
 
     def _new_line(self, event: KeyPressEvent) -> None:
-        event.current_buffer.newline(copy_margin=self._is_python)
+        event.current_buffer.newline(copy_margin=self._is_python())
 
     def _clear(self, event: KeyPressEvent) -> None:
         event.current_buffer.reset()
@@ -172,7 +172,7 @@ class LineEditor:
         if not buffer.document.current_line_before_cursor.strip():
             buffer.insert_text(_TAB)
             return
-        found = completions(buffer.document.text_before_cursor, self._facts, self._is_python)
+        found = completions(buffer.document.text_before_cursor, self._facts, self._is_python())
         clear = common_start([each.text for each in found])
         if found and len(clear) > found[0].replaced:
             buffer.delete_before_cursor(found[0].replaced)
@@ -195,13 +195,13 @@ class LineEditor:
 class _SessionCompleter(Completer):
     """Adapts `completions` to the library."""
 
-    def __init__(self, facts: Facts, is_python: bool) -> None:
+    def __init__(self, facts: Facts, is_python: Callable[[], bool]) -> None:
         self._facts = facts
         self._is_python = is_python
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Offered]:
         del complete_event
-        for each in completions(document.text_before_cursor, self._facts, self._is_python):
+        for each in completions(document.text_before_cursor, self._facts, self._is_python()):
             yield Offered(each.text, start_position=-each.replaced, display_meta=each.about)
 
 

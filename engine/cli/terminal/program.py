@@ -75,7 +75,6 @@ class Program:
         self._in_colour = shows_colours(environ) and options.prompt is None
         self._environ = environ
         self._screen = Screen(self._in_colour, can_move(environ) and options.prompt is None)
-        self._is_python = settings.model == "direct"
         self._scope: anyio.CancelScope | None = None
         self._failure: EngineError | OSError | None = None
         self._code: int = ExitCode.DONE

@@ -201,10 +201,10 @@ _AROUND: Final = 4
 class Waiting:
     """The one line, with a spinner, that says what a turn waits for.
 
-    `model` is the model's name. Pure, except for its state: it sees every item that is shown.
+    `model` returns the model's name. Pure, except for its state: it sees every item that is shown.
     """
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: Callable[[], str]) -> None:
         self._model = model
         self._text = ""
         self._since = 0.0
@@ -243,11 +243,11 @@ class Waiting:
         """
         match item:
             case TextStreamed(aside=False):
-                return f"{self._model} is writing"
+                return f"{self._model()} is writing"
             case ReasoningStreamed():
-                return f"{self._model} is thinking"
+                return f"{self._model()} is thinking"
             case ProjectionSent() | ToolResult(parent_id=None):
-                return f"waiting for {self._model}"
+                return f"waiting for {self._model()}"
             case ModelRetried(attempt=attempt, attempts=attempts, reason=reason):
                 return f"attempt {attempt} of {attempts}: {shown(reason).rstrip('.')}"
             case CondensationRequest():

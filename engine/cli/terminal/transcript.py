@@ -51,6 +51,7 @@ from ...session.journal import (
     FilesPutBack,
     Item,
     ModelRetried,
+    ModelsListed,
     OutputStreamed,
     ReasoningStreamed,
     StatementRerun,
@@ -189,7 +190,9 @@ class Transcript:
                 self._reading is None
             ):
                 return self.note(f"statement {number} runs again, for its names ({place} of {total})")
-            case UserMessage() | FilesPutBack() | StatementRerun() | ModelRetried():
+            case ModelRetried(withdrawn=True, reason=reason):
+                return self.note(f"the reply broke off, and what it said does not count: {visible(reason)}")
+            case UserMessage() | FilesPutBack() | StatementRerun() | ModelRetried() | ModelsListed():
                 return []
             case _:
                 return self._event(cast("AnyEvent", item))

@@ -139,6 +139,11 @@ class ProviderModel:
     def name(self) -> str:
         return self._route.name
 
+    @property
+    def window(self) -> int | None:
+        """The tokens that it can read and write in one call, if the library knows; None before the first call."""
+        return None if self._client is None else self._client.window
+
     async def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
         """Stream a reply.
 

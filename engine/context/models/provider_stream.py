@@ -303,6 +303,11 @@ class ProviderClient:
         )
         return made
 
+    @property
+    def window(self) -> int | None:
+        """The tokens that the model can read and write in one call, if the library knows them."""
+        return self._model.context_window
+
     async def aclose(self) -> None:
         """Close the connections."""
         async with self._model:

@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from engine.context.models.catalog import Catalog
 from engine.core.clock import SystemClock
 from engine.core.errors import InvalidRequestError
 from engine.log.events.conversation import RunStop
 from engine.log.events.session import ConfigChanged, ProjectionSent
 from engine.log.store.memory import MemoryStore
+from engine.session.model_calls.projector import Room
 from engine.session.session import Session
 from tests.support.llm_answers import anthropic, chat
-from tests.support.llm_server import LlmServer, llm_server
-from tests.support.models import AnsweringModel, says
+from tests.support.llm_server import Answer, LlmServer, llm_server
+from tests.support.models import AnsweringModel, Reads, says
 from tests.support.sessions import answer_to, events_of, session_in, sessions_of
 
 pytestmark = pytest.mark.anyio
@@ -167,3 +169,60 @@ async def test_prompts_are_written_for_the_model_that_reads_them(tmp_path: Path,
             await session.accept("go").end()
         assert [sent.calls_tools for sent in events_of(session, ProjectionSent)] == [True, False, True]
     assert ["tools" in asked.body for asked in server.asked] == [True, False, True]
+
+
+async def test_prompts_follow_the_window_that_the_provider_or_the_library_names(
+    tmp_path: Path, server: LlmServer
+) -> None:
+    listed = json.dumps({"data": [{"id": "gpt-x", "context_window": 9_000}]}).encode()
+    server.lists["/v1/models"] = Answer(pieces=(listed,))
+    environ = {name: value for name, value in server.environment().items() if "OPENAI" in name}
+    Catalog((), environ, tmp_path).refresh()
+    server.answers += [chat("one"), anthropic("two"), anthropic("three")]
+    async with chatting(tmp_path, server) as session:
+        await session.accept("go").end()
+        session.set_option("model", CLAUDE)
+        for _ in range(2):
+            await session.accept("go").end()
+        sizes = [sent.size for sent in events_of(session, ProjectionSent)]
+    # The first call of a model is made before its library is loaded.
+    assert sizes == [9_000, 128_000, 1_000_000]
+
+
+def test_room_is_what_a_window_leaves_beside_a_reply() -> None:
+    reads = Reads()
+    room = Room(128_000, reads)
+    assert (room.budget, room.window) == (128_000, None)
+    reads.window = 100_000
+    assert room.budget == 100_000 - 16_384
+    reads.window = 8_000
+    assert room.budget == 6_000
+    reads.window = 1_000_000
+    assert room.budget == 128_000
+
+
+def test_a_refusal_narrows_and_answers_widen() -> None:
+    reads = Reads(window=100_000)
+    room = Room(80_000, reads)
+    assert not room.narrow(30_000, None)
+    assert room.budget == 80_000
+    assert room.narrow(60_000, None)
+    assert room.budget == 45_000
+    room.answered(40_000, 40_000)
+    assert room.budget == 80_000
+    # By the provider's own count a prompt may be twice as long as by ours.
+    room.answered(20_000, 50_000)
+    assert room.narrow(21_000, None)
+    assert room.budget < 21_000
+    reads.spec = "another"
+    assert room.budget == 80_000
+
+
+def test_a_window_that_a_refusal_names_holds() -> None:
+    room = Room(80_000, Reads())
+    assert room.narrow(5_000, 4_096)
+    assert (room.window, room.budget) == (4_096, 3_072)
+    for _ in range(9):
+        room.answered(3_000, 3_000)
+    assert room.budget == 3_072
+    assert not room.narrow(1_000, 200_000)

@@ -81,7 +81,7 @@ RUNNING = StatementRecorded(statement_id=StatementId("s"), index=3, source="x", 
 
 
 def line(*items: Item, seconds: float = 1.0, width: int | None = 80) -> str:
-    waiting = Waiting("gpt")
+    waiting = Waiting(lambda: "gpt")
     waiting.begin(0.0)
     for item in items:
         waiting.see(item, 0.0)
