@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -189,6 +190,8 @@ class Catalog:
 
     def refresh(self) -> bool:
         """Ask the providers whose answers are old, and keep what they say; return whether it is new. Blocks."""
+        if find_spec("pydantic_ai") is None:
+            return False  # none of their models can be used
         changed = False
         for name, provider in configured(self._environ).items():
             before = self._answer(name, provider)
