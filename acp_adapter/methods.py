@@ -169,7 +169,7 @@ async def _prompt(context: Context[Connection, AcceptedPrompt], params: Prompt) 
     if end.cause == "error":
         code = AUTH_REQUIRED if end.unusable else Code.INTERNAL_ERROR
         raise ProtocolError(code, end.detail or "the turn failed")
-    return PromptEnded(end.cause)
+    return PromptEnded(end.cause, context.accepted.conversation.session.spent)
 
 
 def _accept_cancel(connection: Connection, params: SessionRef) -> None:

@@ -13,6 +13,7 @@ from msgspec import Struct
 if TYPE_CHECKING:  # loaded in the session stage
     from engine import McpServer, OptionValues, SessionRow
     from engine.log.events.conversation import Attachment, PromptKind
+    from engine.log.spending import Spent
 
 # --- params -----------------------------------------------------------------------------------------------------------
 
@@ -174,3 +175,4 @@ StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "
 
 class PromptEnded(Struct, frozen=True):
     reason: StopReason
+    spent: Spent

@@ -19,6 +19,7 @@ from engine.log.events.nodes import FileChanged
 if TYPE_CHECKING:  # not needed at run time
     from engine import CycleSummary, OptionValues
     from engine.log.events.execution import StatementRecorded
+    from engine.log.spending import Spent
 
 
 class Facts(Protocol):
@@ -35,6 +36,11 @@ class Facts(Protocol):
 
     def options_at(self, seq: int) -> OptionValues:
         """Return mode and options after the event at `seq`."""
+        ...
+
+    @property
+    def spent(self) -> Spent:
+        """What the model calls of the session took so far."""
         ...
 
     def statement(self, statement_id: StatementId) -> StatementRecorded | None:

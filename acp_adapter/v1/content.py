@@ -12,7 +12,7 @@ from pydantic import Field
 
 from acp_adapter.jsonrpc.messages import Code, Json, ProtocolError
 from acp_adapter.requests import Prompt, PromptEnded, StopReason
-from acp_adapter.wire import ForgivingList, ForgivingModel, WireModel, from_wire, to_wire
+from acp_adapter.wire import ForgivingList, ForgivingModel, WireModel, from_wire, given, to_wire
 from engine.log.events.conversation import Attachment, PromptKind
 
 
@@ -92,8 +92,18 @@ class PromptRequest(ForgivingModel):
     prompt: list[ContentBlock]
 
 
+class Usage(WireModel):
+    """Tokens of all turns of the session. Unstable in the schema."""
+
+    total_tokens: int
+    input_tokens: int
+    output_tokens: int
+    cached_read_tokens: int
+
+
 class PromptResponse(WireModel):
     stop_reason: StopReason
+    usage: Usage | None = None
 
 
 # --- prompts ----------------------------------------------------------------------------------------------------------
@@ -157,7 +167,14 @@ def _refused(message: str) -> ProtocolError:
 
 
 def _write_ended(reply: PromptEnded) -> Json:
-    return to_wire(PromptResponse(stop_reason=reply.reason))
+    spent = reply.spent
+    usage = Usage(
+        total_tokens=spent.input_tokens + spent.output_tokens,
+        input_tokens=spent.input_tokens,
+        output_tokens=spent.output_tokens,
+        cached_read_tokens=spent.cached_tokens,
+    )
+    return to_wire(PromptResponse(stop_reason=reply.reason, **given(usage=usage if spent.input_tokens else None)))
 
 
 READERS: Final = {"session/prompt": _read_prompt}

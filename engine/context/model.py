@@ -89,12 +89,14 @@ class TokensUsed(Struct, frozen=True):
 
     The last signal of a reply counts.
 
-    `cached_tokens` of the `input_tokens` came from its cache; None if it does not say.
+    `cached_tokens` of the `input_tokens` came from its cache; None if it does not say. `dollars` is the list price;
+    None if it is unknown.
     """
 
     input_tokens: int
     output_tokens: int
     cached_tokens: int | None = None
+    dollars: float | None = None
 
 
 class CallRetried(Struct, frozen=True):

@@ -25,6 +25,7 @@ from ..log.events.session import ServersNamed
 from ..log.facts import SessionFacts
 from ..log.redaction import Redactor, redact_event
 from ..log.secrets import allowed_variables, server_secrets
+from ..log.spending import Spending
 from ..log.store_protocol import Store
 from ..log.timeline import Timeline
 from ..runtime.environment import Environment, EnvironmentSpec, Limits, StartServer
@@ -55,6 +56,7 @@ class SessionParts:
     timeline: Timeline
     facts: SessionFacts
     policy: Policy
+    spending: Spending
     view: ViewFold
     minter: Minter
     clock: Clock
@@ -113,7 +115,7 @@ def assemble(
         confined: views open only files in `cwd` and `directories`.
         servers: the MCP servers that are named for it now.
     """
-    facts, policy, view = SessionFacts(), Policy(), ViewFold()
+    facts, policy, view, spending = SessionFacts(), Policy(), ViewFold(), Spending()
     log = EventLog(
         services.clock,
         journal.write,
@@ -125,6 +127,7 @@ def assemble(
     log.follow_path(timeline, Timeline.FOLLOWS)
     log.follow(facts.apply, SessionFacts.FOLLOWS)
     log.follow(policy.apply, Policy.FOLLOWS)
+    log.follow(spending.apply, Spending.FOLLOWS)
     log.follow_path(view)
     if history:
         log.load(presentable(services.redactor, history))
@@ -167,6 +170,7 @@ def assemble(
         timeline=timeline,
         facts=facts,
         policy=policy,
+        spending=spending,
         view=view,
         minter=services.minter,
         clock=services.clock,

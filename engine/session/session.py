@@ -29,6 +29,7 @@ from ..log.events.execution import ExecutionFinished, StatementRecorded
 from ..log.events.going_back import Rewound
 from ..log.events.session import ConfigChanged, ModeChanged
 from ..log.permissions import Permissions
+from ..log.spending import Spent
 from ..log.timeline import Cell
 from ..log.user_message import Composed, compose
 from .cancellation import shielded
@@ -174,6 +175,11 @@ class Session:
         model = self._parts.model
         rows = model.rows_of(options.values.get(MODEL) or model.spec)
         return replace(options, rows=(*rows, *options.rows)) if rows else options
+
+    @property
+    def spent(self) -> Spent:
+        """What its model calls took so far, on all branches."""
+        return self._parts.spending.total
 
     @property
     def model(self) -> str:

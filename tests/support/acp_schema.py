@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 
 from jsonschema_rs import Draft202012Validator
 
-_SERVED_SHAPES = ("ForkSessionRequest", "ForkSessionResponse", "SessionForkCapabilities", "SystemPrompt")
+_SERVED_SHAPES = ("ForkSessionRequest", "ForkSessionResponse", "SessionForkCapabilities", "SystemPrompt", "Usage")
 SCHEMAS = Path(__file__).parent.parent / "schemas" / "acp"
 Edition = Literal["stable", "unstable"]
 _FILES: dict[Edition, str] = {"stable": "schema.json", "unstable": "schema.unstable.json"}
@@ -94,6 +94,7 @@ def schema(edition: Edition) -> dict[str, Any]:
         unstable = schema("unstable")["$defs"]
         found["$defs"] |= {name: unstable[name] for name in _SERVED_SHAPES}
         capabilities = "SessionCapabilities"
+        found["$defs"]["PromptResponse"]["properties"]["usage"] = unstable["PromptResponse"]["properties"]["usage"]
         found["$defs"][capabilities]["properties"]["fork"] = unstable[capabilities]["properties"]["fork"]
     return found
 

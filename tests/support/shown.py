@@ -17,6 +17,7 @@ from engine.core.ids import Seq, StatementId
 from engine.log.cycles import CycleFold
 from engine.log.events import AnyEvent, Event
 from engine.log.events.execution import StatementRecorded
+from engine.log.spending import Spent
 from engine.log.timeline import Timeline
 from engine.session.policy import Policy
 
@@ -45,6 +46,10 @@ class LoggedFacts:
 
     def spelled(self, path: str) -> str:
         return path.replace("/real/", "/w/", 1)
+
+    @property
+    def spent(self) -> Spent:
+        return Spent()
 
     def options_at(self, seq: int) -> OptionValues:
         return self._policy.options_at(seq)

@@ -43,6 +43,7 @@ from engine.log.events import (
 from engine.log.events.conversation import RunStop
 from engine.log.events.execution import StatementRecorded
 from engine.log.events.session import ContextMeasured, ModelCallEnded, UsageReported
+from engine.log.spending import Spent
 
 M = TypeVar("M", bound=WireModel)
 
@@ -156,6 +157,10 @@ class _LatestFacts:
 
     def options_at(self, seq: int) -> OptionValues:
         return self._facts.options_at(seq)
+
+    @property
+    def spent(self) -> Spent:
+        return self._facts.spent
 
     def statement(self, statement_id: StatementId) -> StatementRecorded | None:
         return self._facts.statement(statement_id)

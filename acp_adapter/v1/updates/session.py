@@ -19,6 +19,7 @@ from acp_adapter.v1.updates.shapes import (
     CommandInput,
     ConfigOptionUpdate,
     Content,
+    Cost,
     CurrentModeUpdate,
     Notice,
     SessionInfoUpdate,
@@ -76,9 +77,9 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
         case UsageReported() | ContextMeasured():
             return shown, [UsageUpdate(used=count(event.used), size=count(event.size))]
         case ModelCallEnded():
-            return shown, [_usage(event)]
+            return shown, [_usage(event, facts)]
         case ProjectionSent():
-            return shown, [_usage(event)] if event.answered is not None else []
+            return shown, [_usage(event, facts)] if event.answered is not None else []
         case EnvironmentRestored() | ServerConnected() | ServerLost() | DomainEntered():
             return shown, [_notice(event)]
         case PermissionAnswered():
@@ -111,10 +112,12 @@ def options_update(values: OptionValues) -> Json:
     return to_wire(ConfigOptionUpdate(config_options=config_options(values)))
 
 
-def _usage(event: ModelCallEnded | ProjectionSent) -> UsageUpdate:
+def _usage(event: ModelCallEnded | ProjectionSent, facts: Facts) -> UsageUpdate:
     # The count of the provider, if it reports one; our own count is only exact for one family of models.
     used = event.used if event.input_tokens is None else event.input_tokens
-    return UsageUpdate(used=count(used), size=count(event.size))
+    spent = facts.spent
+    cost = Cost(amount=round(spent.dollars, 6), currency="USD") if spent.unpriced < spent.calls else None
+    return UsageUpdate(used=count(used), size=count(event.size), **given(cost=cost))
 
 
 def _notice(event: EnvironmentRestored | ServerConnected | ServerLost | DomainEntered) -> ToolCall:

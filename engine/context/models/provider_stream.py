@@ -343,6 +343,14 @@ class ProviderClient:
         return settings
 
 
+def _price(response: StreamedResponse) -> float | None:
+    """Return the list price of an answer in US dollars; None if the library does not know it."""
+    try:
+        return float(response.get().cost().total_price)
+    except (LookupError, ValueError, AssertionError):
+        return None
+
+
 class _Answer:
     """Reads the events of an answer.
 
@@ -384,7 +392,7 @@ class _Answer:
         if isinstance(refusal := details.get("refusal"), str) and refusal:
             signals.append(TextDelta(refusal))
         if used.input_tokens or used.output_tokens:
-            signals.append(TokensUsed(used.input_tokens, used.output_tokens, used.cache_read_tokens))
+            signals.append(TokensUsed(used.input_tokens, used.output_tokens, used.cache_read_tokens, _price(response)))
         match response.finish_reason:
             case "length":
                 return [*signals, ReplyEnded("length")]

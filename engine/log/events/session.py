@@ -145,7 +145,8 @@ class ModelCallEnded(Event, frozen=True, kw_only=True):
 
     `answered`: the model began to answer, so it has read what it was sent; None if this program died first. The
     provider counted `input_tokens`, of which `cached_tokens` came from its cache, and `output_tokens`; None if it did
-    not say.
+    not say. `model` is the name of the model that was called. `dollars` is what the call cost by list price; None if
+    that is unknown.
     """
 
     kind: ClassVar[str] = "model_call_ended"
@@ -157,6 +158,8 @@ class ModelCallEnded(Event, frozen=True, kw_only=True):
     input_tokens: int | None = None
     cached_tokens: int | None = None
     output_tokens: int | None = None
+    model: str = ""
+    dollars: float | None = None
 
     @property
     def waits(self) -> bool:

@@ -26,6 +26,7 @@ from ..requests import (
 )
 from . import Command, CommandContext, glancing
 from .context import compact, context, context_glance, tick, views, views_glance
+from .cost import cost_glance
 from .model import model_glance
 from .timeline import (
     branch,
@@ -105,6 +106,14 @@ COMMANDS: Final[dict[str, Command]] = {
             "how much it thinks: default, off, low, medium, high or max",
             glancing(model_glance),
             model_glance,
+        ),
+        Command(
+            "cost",
+            "",
+            "",
+            "Show what the model calls of the session took: tokens, and dollars by list price",
+            glancing(cost_glance),
+            cost_glance,
         ),
         Command(
             "run",

@@ -204,8 +204,8 @@ class ModelCallRecords:
         return event
 
     @staticmethod
-    def ended(call: ProjectionSent, *, answered: bool, used: TokensUsed | None) -> ModelCallEnded:
-        """The event of the end of that call; `used` are the provider's counts."""
+    def ended(call: ProjectionSent, model: str, *, answered: bool, used: TokensUsed | None) -> ModelCallEnded:
+        """The event of the end of that call of `model`; `used` are the provider's counts."""
         return ModelCallEnded(
             round_id=call.round_id,
             used=call.used,
@@ -214,6 +214,8 @@ class ModelCallRecords:
             input_tokens=None if used is None else used.input_tokens,
             cached_tokens=None if used is None else used.cached_tokens,
             output_tokens=None if used is None else used.output_tokens,
+            model=model,
+            dollars=None if used is None else used.dollars,
         )
 
     def breakdown(self, projection: Projection) -> Breakdown:

@@ -18,7 +18,7 @@ from engine.log.store.memory import MemoryStore
 from engine.session.model_calls.projector import Room
 from engine.session.session import Session
 from tests.support.llm_answers import anthropic, chat
-from tests.support.llm_server import Answer, LlmServer, llm_server
+from tests.support.llm_server import Answer, LlmServer, chunk, llm_server, sse
 from tests.support.models import AnsweringModel, Reads, says
 from tests.support.sessions import answer_to, events_of, session_in, sessions_of
 
@@ -226,3 +226,31 @@ def test_a_window_that_a_refusal_names_holds() -> None:
         room.answered(3_000, 3_000)
     assert room.budget == 3_072
     assert not room.narrow(1_000, 200_000)
+
+
+async def test_cost_is_added_up_by_model(tmp_path: Path, server: LlmServer) -> None:
+    usage = {"prompt_tokens": 1_000_000, "completion_tokens": 0, "total_tokens": 1_000_000}
+    end = {**chunk("stop"), "usage": usage, "model": "gpt-4o"}
+    paid = Answer(pieces=(sse({**chunk(content="hi"), "model": "gpt-4o"}, end, "[DONE]"),))
+    server.answers += [paid, paid, anthropic("hi")]
+    store = MemoryStore(SystemClock())
+    async with chatting(tmp_path, server, store) as session:
+        assert await answer_to(session, "/cost") == "No model has been called in this session."
+        for model in ("provider:openai:gpt-4o", "provider:openai:gpt-4o", CLAUDE):
+            session.set_option("model", model)
+            await session.accept("go").end()
+        answer = await answer_to(session, "/cost")
+        assert session.spent.calls == 3
+        assert session.spent.input_tokens == 2_000_001
+        assert 4 < session.spent.dollars < 6
+    assert "- `provider:openai:gpt-4o`: 2 calls, 2,000,000 tokens read, 0 written, $5.0000" in answer
+    assert f"- `{CLAUDE}`: 1 call, 1 token read, 2 written, price unknown" in answer
+    assert "- in all: 3 calls, 2,000,001 tokens read, 2 written, $5.0000 and 1 of unknown price" in answer
+
+
+async def test_an_unknown_price_is_said(tmp_path: Path, server: LlmServer) -> None:
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+    server.answers.append(Answer(pieces=(sse(chunk(content="hi"), {**chunk("stop"), "usage": usage}, "[DONE]"),)))
+    async with chatting(tmp_path, server) as session:
+        await session.accept("go").end()
+        assert "7 tokens read, 3 written, price unknown" in await answer_to(session, "/cost")
