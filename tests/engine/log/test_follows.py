@@ -25,6 +25,7 @@ from engine.log.facts import Payloads, SessionFacts
 from engine.log.rebuild_plan import History, KeptValues
 from engine.log.redaction import Redactor
 from engine.log.rights import Domains
+from engine.log.spending import Spending
 from engine.log.store.memory import MemoryStore
 from engine.log.timeline import Timeline
 from engine.session.guidance import KnownGuidance
@@ -57,7 +58,7 @@ OF_A_PATH: tuple[Callable[[], Any], ...] = (
     lambda: Domains(SessionFacts()),
 )  # fmt: skip
 OF_THE_LOG: tuple[Callable[[], Any], ...] = (
-    SessionFacts, Policy, SentProjections, KeptValues, KnownGuidance,
+    SessionFacts, Policy, Spending, SentProjections, KeptValues, KnownGuidance,
     lambda: Revisions(MemoryStore(FixedClock()), Redactor([])),
 )  # fmt: skip
 FOLDS = (*OF_A_PATH, *OF_THE_LOG)
