@@ -136,7 +136,7 @@ class Feed:
             case _:
                 self._is_rebuild_known |= isinstance(event, HeadMoved)
                 for item in changes_of(event):
-                    self._items.add(event.seq, item, _subject(event))
+                    self._items.add(event.seq, item, _subject(event) or _said(item))
 
     @property
     def news(self) -> News:
@@ -194,7 +194,8 @@ class Feed:
     def _restore(self, event: EnvironmentRestored) -> None:
         is_known, self._is_rebuild_known = self._is_rebuild_known, self._replay is not None
         for sentence in told_of_rebuild(event):
-            self._items.add(event.seq, FeedItem("", sentence))
+            item = FeedItem("", sentence)
+            self._items.add(event.seq, item, _said(item))
         if not is_known:
             noun = plural(event.executions, "statement")
             text = f"rebuilt in a new worker: {event.executions} {noun} ran again"
@@ -212,6 +213,11 @@ def _subject(event: Event) -> Hashable:
             return "server", module
         case _:
             return None
+
+
+def _said(item: FeedItem) -> Hashable:
+    """Return the key of an item about no handle, which is told once, however often it happened; None for others."""
+    return None if item.obj_id else ("said", item.text)
 
 
 class _Unread(Generic[_T]):
