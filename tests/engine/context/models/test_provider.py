@@ -683,7 +683,7 @@ def test_the_library_knows_each_provider_and_its_key(provider: Provider, monkeyp
     from pydantic_ai.exceptions import UserError  # only here, because who collects tests need not wait for it
     from pydantic_ai.models import infer_model
 
-    for variable in provider.variables:
+    for variable in (*provider.variables, "OPENAI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
     # A provider whose package is not installed says so before it asks for a key; an unknown one says that it is.
     package_or_key = "|".join(("Please install", *provider.variables))
