@@ -39,6 +39,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     state_dir: Path
     model: str = DEFAULT_MODEL
     models: tuple[str, ...] = ()
+    fallback_models: tuple[str, ...] = ()
     models_without_tools: tuple[str, ...] = ()
     python: str | None = None
     context_budget: int = 128_000
@@ -137,6 +138,7 @@ SETTINGS: Final = (
     Setting("state_dir", lambda text: Path(text).expanduser(), "DIR", "where sessions are kept"),
     Setting("model", str, "MODEL", "`direct`, `provider:PROVIDER:MODEL`, or `scripted:FILE` for replies from a file"),
     Setting("models", _names, "MODELS", "more models to choose from in a session, written as in `model`"),
+    Setting("fallback_models", _names, "MODELS", "models to ask instead, in order, if the chosen one fails"),
     Setting(
         "models_without_tools",
         _names,

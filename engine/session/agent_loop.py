@@ -230,7 +230,7 @@ class AgentLoop:
         self._parts.journal.flush()  # beside the projection: what the model says is shown when the prompt is durable
         projection = await self._environment.use(self._calls.projector.project, cancellation)
         prompt = replace(projection.prompt, typed=self._typed)
-        call, model = self._calls.sent.begun(projection, round_id), self._calls.model.spec
+        call = self._calls.sent.begun(projection, round_id)
         self._log.append(call)
         self._parts.journal.flush()  # beside the request
         recorder = ReplyRecorder(self._log, self._parts.journal, self._parts.minter, calls_tools=prompt.calls_tools)
@@ -247,7 +247,11 @@ class AgentLoop:
             return t.ContextFull(refused=True)
         finally:
             # After the reply, because a signal is shown only after the events before it are durable.
-            self._log.append(self._calls.sent.ended(call, model, answered=recorder.answered, used=recorder.used))
+            self._log.append(
+                self._calls.sent.ended(
+                    call, self._calls.model.answering, answered=recorder.answered, used=recorder.used
+                )
+            )
         self._calls.projector.answered(None if recorder.used is None else recorder.used.input_tokens)
         return self._with_decision(replied)
 

@@ -7,11 +7,21 @@ call on. Must not know what a provider is.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Final, Protocol, get_args
 
 from msgspec.structs import replace
 
-from ..context.model import Model, ModelSignal, Prompt, Thinking, Windowed
+from ..context.model import (
+    CallRetried,
+    ContextTooLongError,
+    Model,
+    ModelError,
+    ModelSignal,
+    Prompt,
+    Thinking,
+    Windowed,
+)
 from ..context.models import close_model
 from ..core.errors import InvalidRequestError
 from ..core.settings import DEFAULT_MODEL
@@ -68,13 +78,17 @@ class Models(Protocol):
 class ModelChoice:
     """The model that a session calls: a `Model`, whichever was chosen last."""
 
-    def __init__(self, models: Models, policy: Policy, log: EventLog) -> None:
+    def __init__(self, models: Models, policy: Policy, log: EventLog, fallbacks: Sequence[str] = ()) -> None:
         self._models = models
         self._policy = policy
         self._log = log
         self._made: tuple[str, Model] | None = None
         self._left: list[Model] = []
         """Earlier ones, which may still answer a call."""
+        self._fallbacks = fallbacks
+        self._others: dict[str, Model] = {}
+        self.answering = ""
+        """The name of the model that was asked last."""
 
     # --- the choice ---------------------------------------------------------------------------------------------------
 
@@ -153,12 +167,14 @@ class ModelChoice:
         if self._made is None or self._made[0] != spec:
             if self._made is not None:
                 self._left.append(self._made[1])
-            try:
-                model = self._models.make(spec)
-            except InvalidRequestError as error:
-                model = self._models.unusable(spec, str(error))
-            self._made = spec, model
+            self._made = spec, self._made_of(spec)
         return self._made[1]
+
+    def _made_of(self, spec: str) -> Model:
+        try:
+            return self._models.make(spec)
+        except InvalidRequestError as error:
+            return self._models.unusable(spec, str(error))
 
     @property
     def name(self) -> str:
@@ -180,13 +196,42 @@ class ModelChoice:
         model = self._current
         return said if said is not None or not isinstance(model, Windowed) else model.window
 
-    def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
-        """Stream a reply of the chosen model."""
-        return self._current.reply(replace(prompt, thinking=self.thinking))
+    async def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
+        """Stream a reply of the chosen model; if it fails, of the next fallback with the same form of statements.
+
+        Raises ModelError, ContextTooLongError of the last model that was asked.
+        """
+        prompt = replace(prompt, thinking=self.thinking)
+        self.answering = self.spec
+        others = [each for each in self._fallbacks if self._models.calls_tools(each) == prompt.calls_tools]
+        asked = [(self.spec, self._current), *((each, self._fallback(each)) for each in others if each != self.spec)]
+        for number, (self.answering, model) in enumerate(asked, 1):
+            streamed = False
+            try:
+                async with aclosing(model.reply(prompt)) as signals:
+                    async for signal in signals:
+                        streamed = streamed or not isinstance(signal, CallRetried)
+                        yield signal
+                return
+            except ContextTooLongError:
+                raise
+            except ModelError as error:
+                if number == len(asked):
+                    raise
+                reason = f"{str(error).rstrip('.')}. Asking {asked[number][0].removeprefix('provider:')} instead"
+                again = CallRetried(number + 1, len(asked), 0.0, reason, withdrawn=streamed)
+            yield again
+
+    def _fallback(self, spec: str) -> Model:
+        model = self._others.get(spec)
+        if model is None:
+            model = self._others[spec] = self._made_of(spec)
+        return model
 
     async def aclose(self) -> None:
         """Close every model that was made; a failure is only logged."""
         made = [] if self._made is None else [self._made[1]]
-        left, self._left, self._made = [*self._left, *made], [], None
+        left, self._left, self._made = [*self._left, *made, *self._others.values()], [], None
+        self._others = {}
         for model in left:
             await close_model(model)

@@ -179,7 +179,7 @@ def assemble(
         environments=services.environments,
         outliner=services.outliner,
         servers=session_servers,
-        model=ModelChoice(services.models, policy, log),
+        model=ModelChoice(services.models, policy, log, services.settings.fallback_models),
         redactor=services.redactor,
         notes=tuple(notes),
     )

@@ -12,8 +12,8 @@ import pytest
 from engine.context.models.catalog import Catalog
 from engine.core.clock import SystemClock
 from engine.core.errors import InvalidRequestError
-from engine.log.events.conversation import RunStop
-from engine.log.events.session import ConfigChanged, ProjectionSent
+from engine.log.events.conversation import AgentText, RunStop
+from engine.log.events.session import ConfigChanged, ModelCallEnded, ProjectionSent
 from engine.log.store.memory import MemoryStore
 from engine.session.model_calls.projector import Room
 from engine.session.session import Session
@@ -254,3 +254,25 @@ async def test_an_unknown_price_is_said(tmp_path: Path, server: LlmServer) -> No
     async with chatting(tmp_path, server) as session:
         await session.accept("go").end()
         assert "7 tokens read, 3 written, price unknown" in await answer_to(session, "/cost")
+
+
+async def test_a_fallback_answers_if_the_chosen_model_fails(tmp_path: Path, server: LlmServer) -> None:
+    refused = Answer(401, (b'{"error": {"message": "no"}}',))
+    half = Answer(pieces=(sse(chunk(content="half")),), cut=True)
+    settings: dict[str, object] = {"model": CHAT, "fallback_models": ("provider:nosuch", CLAUDE), "sandbox": "off"}
+    async with session_in(tmp_path, settings=settings, **server.environment()) as session:
+        for failing in ([refused], [half, half]):
+            server.answers += [*failing, anthropic("instead")]
+            assert (await session.accept("go").end()).cause == "end_turn"
+        server.answers.append(chat("back"))
+        assert (await session.accept("go").end()).cause == "end_turn"
+        assert [text.text for text in events_of(session, AgentText)] == ["instead", "instead", "back"]
+        assert [ended.model for ended in events_of(session, ModelCallEnded)] == [CLAUDE, CLAUDE, CHAT]
+
+
+async def test_the_last_fallback_says_what_failed(tmp_path: Path, server: LlmServer) -> None:
+    server.answers += [Answer(401, (b'{"error": {"message": "no"}}',))] * 2
+    settings: dict[str, object] = {"model": CHAT, "fallback_models": (CLAUDE,)}
+    async with session_in(tmp_path, settings=settings, **server.environment()) as session:
+        assert (await session.accept("go").end()).cause == "error"
+        assert "ANTHROPIC_API_KEY" in str(events_of(session, RunStop)[-1].detail)
