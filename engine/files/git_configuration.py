@@ -2,16 +2,20 @@
 
 Any key may name a program (`pager.log`, `interactive.diffFilter`), so all values are considered except those of keys
 that name data. A value is read both as one path and as the words of a command, whatever its quotes. A word counts as a
-path if such a file exists or if it looks like a path. A command may pass more configuration to git (`-c
-core.hooksPath=hooks`). A URL contains a command if it names a transport (`ext::sh a.sh`), possibly only after
-`insteadOf` has replaced its beginning. Included files and the user's own configuration are read, too. The syntax is
-that of git-config(1). Must not know what the results are used for. Called by `protected`.
+path if such a file exists or if it looks like a path. Of other words, which name no file yet, two kinds count: those
+with the suffix of a script (`mon.py`), and arguments of an interpreter (`sh mon`). The rest names too much that is no
+file: `!cat NOTES` does not run NOTES, and `main` is a branch. A command may pass more configuration to git (`-c
+core.hooksPath=hooks`, `GIT_CONFIG_GLOBAL=file`), or directories with programs (`--exec-path=dir`, `PATH=dir`). A URL
+contains a command if it names a transport (`ext::sh a.sh`), possibly only after `insteadOf` has replaced its beginning.
+Included files and the user's own configuration are read, too. The syntax is that of git-config(1), and of a shell for
+commands (`shell_words`). Must not know what the results are used for. Called by `protected`.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -20,6 +24,7 @@ from typing import Final, NamedTuple
 
 from ..core.domain import is_inside
 from .safe_open import links_to
+from .shell_words import assignments_in, is_script, paths_given_in, run_if_created, words_in
 
 CONFIGURATIONS: Final = ("config", "config.worktree")
 COMMON_DIR: Final = "commondir"
@@ -37,7 +42,7 @@ _BLANKS: Final = {"n": "\n", "t": "\t", "b": ""}
 """Escaped characters with a meaning in a value; any other stands for itself."""
 _BETWEEN_WORDS: Final = re.compile(r"[\s\"'`;|&()<>{}=,!]+")
 _QUOTED: Final = re.compile(r"""["'`]([^"'`]+)["'`]""")
-_HERE: Final = re.compile(r"\$(?:PWD|\{PWD\}|\(pwd\))/")
+_HERE: Final = re.compile(r"""\$(?:PWD|\{PWD\}|\(pwd\)|\(git rev-parse --show-toplevel\))["']?/""")
 _QUOTES: Final = re.compile(r"""["'\\]""")
 _OPTION: Final = re.compile(r"-[A-Za-z](?=[\w./~])")
 _MOST_FOLDERS: Final = 200
@@ -52,6 +57,13 @@ _GROUPS: Final = "remotes"
 """The section whose keys name several remotes each, by name or URL."""
 _ASSIGNED: Final = re.compile(r"([\w-]+)\.(?:([^\s=]+)\.)?([\w-]+)=([^\s\"']*)")
 """Configuration in a command, as in `git -c core.hooksPath=hooks commit`."""
+_KEY: Final = re.compile(r"([\w-]+)\.(?:(.+)\.)?([\w-]+)", re.DOTALL)
+_FROM_VARIABLE: Final = "--config-env"
+_KEYS_IN_VARIABLES, _VALUES_IN_VARIABLES = "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"
+_FILES_IN_VARIABLES: Final = ("GIT_CONFIG", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")
+_OF_GIT: Final = "%(prefix)/"
+"""What git replaces by the directory that it is installed in, at the beginning of a path."""
+_USUAL_PREFIXES: Final = ("/", "/usr", "/usr/local", "/opt/homebrew")
 _PROGRAM_ENDS: Final = (".js", ".mjs", ".cjs", ".rb", ".pl", ".pm", ".lua", ".php", ".py")
 """Endings that interpreters add to the name of a program (`node tools/build`, `ruby -r./tools/setup`)."""
 _OF_DIRECTORY: Final = ("__main__.py", "index.js", "index.mjs", "index.cjs", "package.json")
@@ -63,7 +75,7 @@ _DIRECTORIES: Final = (("core", "hookspath"), ("init", "templatedir"))
 _WORK_TREE: Final = ("core", "worktree")
 _DATA: Final = {
     "remote": ("url", "pushurl", "pushdefault", "fetch", "push"),
-    "branch": ("merge", "remote", "pushremote"),
+    "branch": ("merge", "remote", "pushremote", "description"),
     "user": ("name", "email"),
     "author": ("name", "email"),
     "committer": ("name", "email"),
@@ -111,14 +123,16 @@ def named_by(git: str, top: str, roots: tuple[str, ...]) -> Iterator[str]:
             if entry.section == _REPLACED[0] and entry.key in _REPLACED[1]:
                 replaced.append(entry)
             if entry.is_include:
-                included = os.path.join(os.path.dirname(path), os.path.expanduser(entry.value))
-                waiting.append(os.path.normpath(included))  # what that includes is relative to where the link is
-                yield from _inside((included,), roots)
+                for named in _expanded(entry.value):
+                    included = os.path.join(os.path.dirname(path), named)
+                    waiting.append(os.path.normpath(included))  # what that includes is relative to where the link is
+                    yield from _inside((included,), roots)
             elif (entry.section, entry.key) in _DIRECTORIES:
-                named = os.path.expanduser(entry.value)
                 # Hooks of a push run in the repository itself, see githooks(5).
-                yield from _inside((os.path.join(each, named) for each in (*tops, *folders)), roots)
+                places = (os.path.join(each, named) for each in (*tops, *folders) for named in _expanded(entry.value))
+                yield from _inside(places, roots)
             elif entry.key not in _DATA.get(entry.section, ()):
+                waiting += (os.path.join(each, name) for each in tops for name in _files_in_variables(entry.value))
                 yield from _inside(_programs(entry.value, tops), roots)
     for command in _transports(urls, replaced):
         yield from _inside(_programs(command, tops), roots)
@@ -129,6 +143,40 @@ def _with_assigned(entry: _Entry) -> Iterator[_Entry]:
     yield entry
     for section, subsection, key, value in _ASSIGNED.findall(_QUOTES.sub("", entry.value)):
         yield _Entry(section.lower(), key.lower(), value, subsection)
+    for name, value in _passed(entry.value):
+        if key := _KEY.fullmatch(name):
+            yield _Entry(key[1].lower(), key[3].lower(), value, key[2] or "")
+
+
+def _passed(command: str) -> Iterator[tuple[str, str]]:
+    """Yield names and values of configuration that a command passes to git, also in environment variables."""
+    variables = dict(assignments_in(command))
+    for word in words_in(command):
+        name, _, value = word.partition("=")
+        if name == _FROM_VARIABLE:
+            key, _, variable = value.rpartition("=")
+            yield key, variables.get(variable, "")
+        elif value:
+            yield name, value
+    for variable, name in variables.items():
+        if variable.startswith(_KEYS_IN_VARIABLES):
+            yield name, variables.get(variable.replace(_KEYS_IN_VARIABLES, _VALUES_IN_VARIABLES), "")
+
+
+def _files_in_variables(command: str) -> Iterator[str]:
+    """Yield the configuration files that variables of a command name."""
+    yield from (value for name, value in assignments_in(command) if name in _FILES_IN_VARIABLES and value)
+
+
+def _expanded(path: str) -> Iterator[str]:
+    """Yield what a path in the configuration may mean; where git is installed is not known for sure."""
+    if not path.startswith(_OF_GIT):
+        yield os.path.expanduser(path)
+        return
+    program = shutil.which("git") or ""
+    found = (os.path.dirname(os.path.dirname(each)) for each in (program, os.path.realpath(program)) if each)
+    for prefix in dict.fromkeys((*_USUAL_PREFIXES, *found)):
+        yield os.path.join(prefix, path.removeprefix(_OF_GIT))
 
 
 def _urls_in(entry: _Entry) -> Sequence[str]:
@@ -237,14 +285,17 @@ def _meant(escape: re.Match[str]) -> str:
 def _programs(value: str, tops: tuple[str, ...]) -> Iterator[str]:
     """Yield paths of what a command may run, relative to a top or to a directory that the command names (`cd`)."""
     words = dict.fromkeys(word for word in _words(value) if "\0" not in word)
+    scripts = run_if_created(value)
+    given = paths_given_in(value)
     for folder in _folders(words, tops):
+        yield from (os.path.join(folder, os.path.expanduser(each)) for each in given)
         for word in words:
             place = os.path.join(folder, word)
             if folder != place and os.path.isdir(place):
                 yield from (os.path.join(place, name) for name in _OF_DIRECTORY)
-            if _may_be_program(place, word):
+            if _may_be_program(place, word) or word in scripts:
                 yield place
-                if not os.path.isfile(place):
+                if not os.path.isfile(place) and not (word in scripts and is_script(word)):
                     yield from (place + end for end in _PROGRAM_ENDS)
             else:
                 yield from (place + end for end in _PROGRAM_ENDS if os.path.isfile(place + end))
@@ -268,7 +319,8 @@ def _folders(words: Iterable[str], tops: tuple[str, ...]) -> Iterable[str]:
 def _words(value: str) -> list[str]:
     command = _HERE.sub("", value.lstrip("!"))
     plain = _QUOTES.sub("", command)  # a word may be quoted in part
-    words = [command.strip(), *_QUOTED.findall(command), *_BETWEEN_WORDS.split(command), *_BETWEEN_WORDS.split(plain)]
+    split = (*_BETWEEN_WORDS.split(command), *_BETWEEN_WORDS.split(plain))
+    words = [command.strip(), *_QUOTED.findall(command), *split, *words_in(command)]
     words += [_OPTION.sub("", word, count=1) for word in words if _OPTION.match(word)]  # `-fPROGRAM`
     return [os.path.expanduser(word) for word in words if word][:_MOST_WORDS]
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -138,9 +139,9 @@ class ToolCalls:
         self._written: set[str] = set()
         """The real paths of what was written or made."""
         self._own: set[str] = set()
-        """The real paths of files with content of this statement, and of directories that it made."""
-        self._made: set[str] = set()
-        """The real paths of directories that were made."""
+        """The real paths of files with content of this statement."""
+        self._made: set[tuple[int, int]] = set()
+        """Device and inode of the directories that were made. A path may belong to another directory later."""
         self._changes_asked = 0
         self._has_rest = False
         """Whether the user has allowed all further changes of files."""
@@ -401,7 +402,7 @@ class ToolCalls:
             self._written.update(act.paths)
             self._follow_own(act)
             if act.makes:
-                self._made.update(act.paths)
+                self._made.update(filter(None, map(_identity, act.paths)))
             if act.protected:
                 await self._hold_again(environment)
 
@@ -410,14 +411,17 @@ class ToolCalls:
         one allowed change of a file's times must not cover a change of its mode."""
         own = {path for path, content in act.becomes if content in self._own}
         self._own.difference_update(path for path, _ in act.becomes)
-        self._own.update(own, act.paths if act.makes else ())
+        self._own.update(own)
 
     def _is_covered(self, act: TreeAct) -> bool:
         """Return whether the statement's earlier acts cover it, so it does not ask."""
         if act.protected:
             return False
-        in_new = act.makes and self._made.issuperset(map(os.path.dirname, act.paths))
-        return in_new or (act.is_minor and self._own.issuperset(act.paths))
+        in_new = act.makes and all(self._is_made(os.path.dirname(path)) for path in act.paths)
+        return in_new or (act.is_minor and all(path in self._own or self._is_made(path) for path in act.paths))
+
+    def _is_made(self, path: str) -> bool:
+        return _identity(path) in self._made
 
     def _written_files(
         self, call: ToolCallId, act: TreeAct, before: Mapping[str, FileState], subject: TreeSubject
@@ -568,6 +572,15 @@ class ToolCalls:
         if storable is None:
             return replace(event, withheld=withheld(data))
         return replace(event, result=self._context.parts.store.blob_put(storable))
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Return the device and inode of a directory; None if there is none."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
 
 
 def _check_still(environment: Environment, still: bool) -> None:

@@ -383,7 +383,7 @@ def files(named: Mapping[str, str], config: str = "") -> Callable[[Path], None]:
 
 @dataclass(frozen=True)
 class Run:
-    """A file that is there already, what a statement appends to it, and what the user does afterwards."""
+    """A file that a configuration names, what a statement appends to it, and what the user does afterwards."""
 
     before: Callable[[Path], None]
     file: str
@@ -416,6 +416,12 @@ RUN: Final = {
     "pager": Run(files(PROGRAM, "[pager]\n\tlog = bin/show\n"), "bin/show"),
     "filter of differences": Run(files(PROGRAM, "[interactive]\n\tdiffFilter = bin/show\n"), "bin/show"),
     "value over two lines": Run(files(PROGRAM, "[core]\n\tfsmonitor = \\\n bin/show\n"), "bin/show"),
+    "script that is not there yet": Run(files({}, "[core]\n\tfsmonitor = sh mon.sh\n"), "mon.sh"),
+    "hooks directory with a blank": Run(
+        files({"a b/pre-commit": "#!/bin/sh\n"}, "[alias]\n\tc = !git -c 'core.hooksPath=a b' commit\n"),
+        "a b/pre-commit",
+        user=("c", "--allow-empty", "-m", "x"),
+    ),
     "included over two lines": Run(
         files({"far.config": ""}, "[include]\n\tpath = \\\n../far.config\n"), "far.config", EVIL
     ),

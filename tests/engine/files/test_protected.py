@@ -510,7 +510,8 @@ PROGRAM = "zz/t.sh"
 def named(tmp_path: Path, configuration: str) -> set[str]:
     root = Path(os.path.realpath(tmp_path))
     (root / ".git").mkdir()
-    (root / ".git/config").write_text(configuration)
+    (root / ".git/config").write_text(configuration.replace("{root}", str(root)))
+    (root / "more").write_text("[core]\n\thooksPath = from-more\n")
     for name in (PROGRAM, "zz/deep/x", "pkg/__main__.py", "PROG", "late.js"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("")
@@ -538,12 +539,59 @@ def named(tmp_path: Path, configuration: str) -> set[str]:
         ("[alias]\n\tx = -c core.hooksPath=zz commit", "zz"),
         ("[alias]\n\tx = !git -c core.hooksPath='zz' commit", "zz"),
         ("[alias]\n\tx = -c remote.o.url=ext::zz/t.sh fetch o", PROGRAM),
+        ('[alias]\n\tx = "!git -c \\"core.hooksPath=a b\\" commit"', "a b"),
+        ('[alias]\n\tx = "!sh -c \'git -c \\"core.hooksPath=a b\\" commit\'"', "a b"),
+        ("[alias]\n\tx = !X=hooks git --config-env=core.hooksPath=X commit", "hooks"),
+        ("[alias]\n\tx = !GIT_CONFIG_KEY_0=core.hooksPath GIT_CONFIG_VALUE_0=hooks git commit", "hooks"),
+        ("[alias]\n\tx = !git --exec-path=zz st", "zz"),
+        ("[alias]\n\tx = !GIT_EXEC_PATH=bin git st", "bin"),
+        ("[alias]\n\tx = !PATH=zz:$PATH tool", "zz"),
+        ("[alias]\n\tx = !GIT_CONFIG_GLOBAL=late git st", "late"),
+        ("[alias]\n\tx = !GIT_CONFIG_GLOBAL=more git st", "from-more"),
+        ('[alias]\n\tx = !\\"$(git rev-parse --show-toplevel)\\"/zz/new', "zz/new"),
+        ("[core]\n\thooksPath = %(prefix)/..{root}/hooks", "hooks"),
+        ("[core]\n\thooksPath = %(prefix)/../..{root}/hooks", "hooks"),
+        ("[include]\n\tpath = %(prefix)/..{root}/more", "from-more"),
         ("[remotes]\n\tdefault = o ext::zz/t.sh", PROGRAM),
         ("[remote]\n\tpushDefault = ext::zz/t.sh", PROGRAM),
     ],
 )
 def test_program_is_found_however_it_is_named(tmp_path: Path, configuration: str, program: str) -> None:
     assert program in named(tmp_path, configuration)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "script"),
+    [
+        ("[core]\n\tfsmonitor = python3 mon.py", "mon.py"),
+        ("[core]\n\teditor = sh ed", "ed"),
+        ("[core]\n\tsshCommand = tunnel ssh.sh", "ssh.sh"),
+        ('[filter "x"]\n\tclean = sh clean.sh %f', "clean.sh"),
+        ("[alias]\n\tx = !cd zz && sh new", "zz/new"),
+        ("[alias]\n\tx = !env -S 'timeout 5 bash new'", "new"),
+        ('[alias]\n\tx = "!f() { . new; }; f >out"', "new"),
+        ("[alias]\n\tx = !node --require=new -e 1", "new"),
+        ("[alias]\n\tx = !node new", "new.js"),
+        ("[alias]\n\tx = !true '' && sh new", "new"),
+        ('[remote "o"]\n\turl = ext::sh new', "new"),
+    ],
+)
+def test_script_that_is_not_there_yet_is_named(tmp_path: Path, configuration: str, script: str) -> None:
+    assert script in named(tmp_path, configuration)
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        "[alias]\n\tx = !cat NOTES.md",
+        "[alias]\n\tx = !sh -c 'cat NOTES.md' >out.sh",
+        "[init]\n\tdefaultBranch = main",
+        "[credential]\n\thelper = cloud.sh",
+        "[alias]\n\tx = !GIT_WORK_TREE=src GIT_DIR=.git git st",
+    ],
+)
+def test_other_words_name_no_file_that_is_not_there(tmp_path: Path, configuration: str) -> None:
+    assert not named(tmp_path, configuration) & {"NOTES.md", "out.sh", "main", "cloud.sh", "src", ".git"}
 
 
 def test_plain_urls_name_no_program(tmp_path: Path) -> None:

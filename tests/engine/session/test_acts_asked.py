@@ -230,3 +230,23 @@ async def test_answer_about_the_rest_counts_only_where_offered(tmp_path: Path) -
         await office.perform("write", path=path, text="1")
     assert len(user.questions) == 3
     assert names(tmp_path) == ["a", "c"]
+
+
+async def test_directory_of_the_user_asks_under_the_name_of_a_made_one(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    office = Office(tmp_path)
+    user = office.questions.permissions = FixedPermissions([ALLOWED] * 8)
+    asked: list[int] = []
+    for operation, arguments in (
+        ("mkdir", {"path": "d", "mode": 0o777}),
+        ("mkdir", {"path": "d/in", "mode": 0o777}),
+        ("rename", {"source": "d", "path": "e"}),
+        ("rename", {"source": "src", "path": "d"}),
+        ("mkdir", {"path": "d/y", "mode": 0o777}),
+        ("chmod", {"path": "d", "mode": 0o700}),
+        ("mkdir", {"path": "e/in/y", "mode": 0o777}),
+        ("chmod", {"path": "e", "mode": 0o700}),
+    ):
+        assert (await office.perform(operation, **arguments)).error is None
+        asked.append(len(user.questions))
+    assert asked == [1, 1, 2, 3, 4, 5, 5, 5]
