@@ -308,7 +308,7 @@ def _parser() -> argparse.ArgumentParser:
         const="",
         choices=("", _UNSANDBOXED),
         metavar=_UNSANDBOXED,
-        help="let clients run Python, in a sandbox or, with `unsandboxed`, with your own permissions",
+        help="let clients run Python in a sandbox; with `unsandboxed`, without one and with your permissions",
     )
     parser.add_argument("--network", action="store_true", help="with --allow-run: allow TCP in the sandbox")
     return parser

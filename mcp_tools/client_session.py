@@ -336,8 +336,8 @@ class Handles:
         first = self._aliases.get(name, alias)
         if name in self._kinds and alias not in (name, first):
             shown, other = (cut_line(legible_line(each), _SHOWN_CHARS) for each in (alias, first))
-            same = name if first == name else f"{other}, which is {name}"
-            raise ArgumentError(f"{shown} would be the same handle as {same}; call it {name}, or choose another name.")
+            used = f"{shown} becomes the name {name}, which {'is in use' if first == name else f'{other} already has'}"
+            raise ArgumentError(f"{used}; call it {name}, or choose another name.")
 
     def remember_alias(self, name: str, alias: str) -> None:
         """Remember the client's first name for a handle."""

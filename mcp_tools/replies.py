@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
+from engine.core.execution import OUTLINED
 from engine.core.text import cut_line, legible_line
 
 if TYPE_CHECKING:  # loaded after the client has its first response
@@ -52,8 +53,6 @@ _SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
     BRANCH: _TEXT,
 }
 """JSON Schema of the value of each key."""
-_OUTLINES: Final = (1, 2)
-"""Levels of detail that are about the whole text or a region, not about consecutive lines."""
 _ALIAS_CHARS: Final = 60
 _TITLE_CHARS: Final = 200
 
@@ -103,7 +102,7 @@ def handle_reply(name: str, display: Display, statement: int | None = None, alia
 def _facts(name: str, display: Display, statement: int | None) -> str:
     """`cfg  pyproject.toml  lines 1-38 of 212  398/400 tokens  lod 0  follows  statement 7`."""
     lines = ""
-    if display.lod in _OUTLINES:
+    if display.lod in OUTLINED:
         lines = {0: "", 1: "1 line"}.get(display.lines, f"{display.lines} lines")
     elif display.first_line is not None:
         lines = f"lines {display.first_line}-{display.last_line} of {display.lines}"
@@ -124,8 +123,8 @@ def _meta(name: str, display: Display, statement: int | None) -> dict[str, Any]:
         "name": name,
         "id": display.obj_id,
         "title": display.title,
-        "firstLine": None if display.lod in _OUTLINES else display.first_line,
-        "lastLine": None if display.lod in _OUTLINES else display.last_line,
+        "firstLine": None if display.lod in OUTLINED else display.first_line,
+        "lastLine": None if display.lod in OUTLINED else display.last_line,
         "lines": display.lines or None,
         "tokens": display.tokens,
         "budget": display.budget or None,

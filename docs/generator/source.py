@@ -18,7 +18,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 UNDOCUMENTED = "*undocumented*"
 """Marks a missing docstring on a page; a test finds it."""
 _SECTIONS = ("Args:", "Returns:", "Raises:")
-_CLAUSE = re.compile(r"(?<=[.;])\s+")
+_STATEMENT = re.compile(r"(?<=\.)\s+|;\s+(?=`)")
+"""Between sentences, and between the parts of one that each begin with a field's name."""
 _FACTORY = re.compile(r"field\(default_factory=(.+)\)")
 
 
@@ -99,6 +100,6 @@ def prose(doc: str) -> str:
 
 
 def meaning(doc: str, name: str) -> str:
-    """The docstring's clauses that name the field, without the name at the start."""
-    clauses = [clause for clause in _CLAUSE.split(" ".join(doc.split())) if f"`{name}`" in clause]
-    return "; ".join(clause.removeprefix(f"`{name}` ").rstrip(".;") for clause in clauses)
+    """The docstring's sentences that name the field, without the name at the start of the first."""
+    found = [each.rstrip(".") for each in _STATEMENT.split(" ".join(doc.split())) if f"`{name}`" in each]
+    return re.sub(rf"\A`{name}`(:| is| are|(?! (?:and|or|then|was|were)\b|,)) ", "", ". ".join(found))

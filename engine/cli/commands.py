@@ -234,7 +234,7 @@ COMMANDS: Final = (
         "vectors-adapter",
         ".vectors",
         "vectors_adapter",
-        "Answer the questions of `rewindow-conformance vectors` about this engine's View and request cycles.",
+        "Answer the requests of `rewindow-conformance vectors` about this engine's View and request cycles.",
         hidden=True,
     ),
 )

@@ -129,7 +129,7 @@ def _branch_fields(row: BranchRow) -> dict[str, object]:
 
 
 def delete(
-    sessions: Annotated[list[str], typer.Argument(help="Ids of sessions, or the starts of them.", metavar="SESSION")],
+    sessions: Annotated[list[str], typer.Argument(help="Session ids, or their first characters.", metavar="SESSION")],
     yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
 ) -> None:
     """Delete sessions with everything they refer to. `rewindow gc` gives the disk space back."""

@@ -1,4 +1,4 @@
-"""`rewindow vectors-adapter`: answers the questions of `rewindow-conformance vectors` with this engine.
+"""`rewindow vectors-adapter`: answers the requests of `rewindow-conformance vectors` with this engine.
 
 Converts neutral events to ours, and our View and request cycles to neutral form. Reads and writes a JSON-RPC message
 on each line. Called by the conformance suite and by tests.
@@ -55,9 +55,9 @@ Rows = Sequence[dict[str, Any]]
 
 
 def vectors_adapter(
-    rule: Annotated[BoundaryRule, typer.Option(help="How the View is cut.")] = BoundaryRule.GAPS,
+    rule: Annotated[BoundaryRule, typer.Option(help="Where the View may be cut.")] = BoundaryRule.GAPS,
 ) -> None:
-    """Answer the questions of `rewindow-conformance vectors` about this engine's View and request cycles."""
+    """Answer the requests of `rewindow-conformance vectors` about this engine's View and request cycles."""
     for line in answers(sys.stdin, rule):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()

@@ -126,6 +126,8 @@ class Ending(Struct, frozen=True, kw_only=True):
 
 LEVELS_OF_DETAIL: Final = ("text", "outline", "summary", "changes")
 """What a view shows at each `lod`, from 0 on."""
+OUTLINED: Final = frozenset({1, 2})
+"""Levels that are about the outline of the whole text or a region, not about consecutive lines."""
 LEVELS_LINE: Final = ", ".join(f"{level} {name}" for level, name in enumerate(LEVELS_OF_DETAIL))
 
 

@@ -248,4 +248,4 @@ def _number_row(directory: str, number: int) -> str:
 
 
 def _rest(rows: int) -> str:
-    return f"{DOTS} {rows:,} {'directory' if rows == 1 else 'directories'} more\n"
+    return f"{DOTS} {rows:,} more {'directory' if rows == 1 else 'directories'}\n"

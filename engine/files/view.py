@@ -14,12 +14,13 @@ from typing import ClassVar, Final, Literal, NoReturn
 import msgspec
 import xxhash
 
+from ..core.execution import OUTLINED
 from ..core.ids import ObjId
 from ..core.text import cut_line
 from ..log.events.nodes import DropReason, PayloadBasis, PayloadKind, RevisionState, TickKind
 from ..log.statements import UpdatePayload, Want
 from .changes import content_of, report
-from .detail import DIFFERENCES, OUTLINED, checked_lod, ladder_at, rendered_at
+from .detail import DIFFERENCES, SUMMED_UP, checked_lod, ladder_at, rendered_at
 from .detail.scene import LARGEST_WINDOW, Scene, measured
 from .document import Document, Place, Pos, Position, checked_pos, is_symbol, position_at
 from .group_summary import Part
@@ -34,8 +35,6 @@ CONTENT: Final = "content"
 """Work: read the file if its content differs. The names are those of the host's table (`session.preparing`)."""
 SUMMARY: Final = "summary"
 """Work: let a model summarize the text."""
-SUMMED_UP: Final = 2
-"""The level of detail that shows a model's summary."""
 OUTLINE: Final = "outline"
 """Work: outline a text that is too large to be outlined during a tick."""
 KINDS: Final[frozenset[PayloadKind]] = frozenset({"render", "diff", "parse", "other"})

@@ -488,7 +488,7 @@ class WorkerEnvironment:
                     self._layers = message.layers
                     break
                 if is_last or not isinstance(message, Death) or not message.again:
-                    raise EnvironmentUnavailableError(f"no worker in {self._spec.cwd}: {_described(message)}")
+                    raise EnvironmentUnavailableError(f"no worker can start in {self._spec.cwd}: {_described(message)}")
             except BaseException:
                 with anyio.CancelScope(shield=True):
                     await self._discard()

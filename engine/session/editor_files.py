@@ -316,7 +316,7 @@ class EditorBuffers:
             raise OSError(errno.ETIMEDOUT, f"the editor does not answer about {shown}; nothing was written") from None
         is_there = (await anyio.to_thread.run_sync(real_places, (held.path,)))[held.path] == held.place
         if self.editor is None or text != held.text or not is_there:
-            message = f"{shown} has changed in the editor since the change was asked for; nothing was written"
+            message = f"{shown} has changed in the editor since the change was requested; nothing was written"
             raise OSError(errno.ESTALE, message)
         await self.editor.write(held.path, with_line_ends(found.text, line_ends(held.text) or "LF"))
 

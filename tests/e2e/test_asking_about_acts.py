@@ -72,8 +72,8 @@ CASES: list[tuple[Answering, str, str | None]] = [
     (choose_what_was_not_offered, "PermissionError: The user rejected this change.", OLD),
     (close, "", OLD),
     (say_nothing_and_cancel, "", OLD),
-    (change_it_and_allow, "OSError: case5/a.txt has changed since the change was asked for", "mine\n"),
-    (remove_it_and_allow, "OSError: case6/a.txt was removed since the change was asked for", None),
+    (change_it_and_allow, "OSError: case5/a.txt has changed since the change was requested", "mine\n"),
+    (remove_it_and_allow, "OSError: case6/a.txt was removed since the change was requested", None),
     (put_a_link_there_and_allow, "PermissionError: outside the workspace", OLD),
     (swap_its_directory_and_allow, "OSError: the place of case8/a.txt has changed since", OLD),
 ]

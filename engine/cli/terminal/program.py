@@ -179,10 +179,7 @@ class Program:
             await options.prompt.run(session, self._settings.model, transcript, tasks, self._fail)
             return
         if host.model_setup is not None and not host.model_setup.is_done:
-            todo = host.model_setup.todo
-            sys.stderr.write(
-                f"rewindow: Rewindow cannot answer prompts yet: {todo[:1].lower()}{todo[1:]}, and start again\n"
-            )
+            sys.stderr.write(f"rewindow: the model is not set up. {host.model_setup.todo}, then start again.\n")
         host.warm_up()
         if is_old:
             self._screen.write(heading(session.session_id, session.cwd, title, session.path))

@@ -193,7 +193,7 @@ def import_foreign(opened: Store, source: IO[bytes], name: str, options: ImportO
         raise InvalidRequestError(f"{options.cwd} is not a directory")
     data = source.read(largest + 1)
     if len(data) > largest:
-        raise InvalidRequestError(f"{name} has more than {size(largest)}, which is too large for one conversation")
+        raise InvalidRequestError(f"{name} has more than {size(largest)}, the limit for one conversation")
     clock = SystemClock()
     minter, now = Minter(clock, SystemEntropy()), clock.now()
     found, imported = read(data, name, Writer(minter, cwd, now), options.format)

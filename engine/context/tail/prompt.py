@@ -81,8 +81,8 @@ bash("python -m pytest -q")
 """
 """An example: one statement with several actions, in a project with this name and tests."""
 _WORK: Final = """\
-Change files with `edit` and `write`, and run programs with `bash`, rather than by other means: the user sees each as a
-diff, or as a command with its output.
+Always change files with `edit` and `write`, and run programs with `bash`. The user then sees each change as a diff, and
+each command with its output.
 
 - Put what belongs together into one statement: searches with views of what they find, edits with the tests after them.
   Each statement costs a reply, and often a question to the user.

@@ -85,7 +85,7 @@ def rebuild_sentence(subject: RebuildSubject) -> str:
 def gained_sentence(rights: Rights, before: str) -> str:
     """Explain that a statement ran with fewer rights, `before`, than statements have now."""
     now = rights_phrase(rights)
-    return f"It ran with fewer rights than statements have now: they run {now}. Before, they ran {before}."
+    return f"Statements have more rights now than when it ran. Now they run {now}. Before, they ran {before}."
 
 
 def _open(rights: DomainEntered | RebuildSubject | Rights) -> Iterator[str]:

@@ -53,9 +53,7 @@ def refusal(entries: Sequence[Event], indices: Sequence[int], condensation: Cond
         return None
     kept = len(entries) - sum(entry.event_id in forgotten for entry in entries)
     if not 0 <= condensation.summary_offset <= kept:
-        return (
-            f"summary offset {condensation.summary_offset} is outside 0..{kept}, the gaps between the remaining events"
-        )
+        return f"summary offset {condensation.summary_offset} is outside 0..{kept}; {kept} events remain in the View"
     if not offset_is_safe(entries, indices, condensation):
         return (
             f"summary offset {condensation.summary_offset} would split related events; it is not a manipulation index"

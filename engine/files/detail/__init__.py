@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from ...core.execution import LEVELS_LINE
+from ...core.execution import LEVELS_LINE, LEVELS_OF_DETAIL, OUTLINED
 from ..filling import Ladder, single
 from ..outline.model import Outline
 from ..paging import PageLostError
@@ -21,12 +21,17 @@ from .scene import Scene, instead_of_differences, instead_of_lines_or_outline, l
 Renderer = Callable[[Scene], RenderedView]
 """Renders within the scene's budget. Never raises, whatever the revision contains."""
 
-LEVELS: Final[dict[int, Renderer]] = {0: raw.render, 1: symbols.render, 2: summary.render, 3: diff.render}
-OUTLINED: Final = frozenset({1, 2})
-"""Levels whose scenes need an outline."""
+_RENDERERS: Final[dict[str, Renderer]] = {
+    "text": raw.render,
+    "outline": symbols.render,
+    "summary": summary.render,
+    "changes": diff.render,
+}
+LEVELS: Final = {level: _RENDERERS[name] for level, name in enumerate(LEVELS_OF_DETAIL)}
+"""The renderer of each level."""
 DIFFERENCES: Final = 3
 """The only level that depends on earlier displays."""
-SUMMARY: Final = 2
+SUMMED_UP: Final = 2
 """The level that a model's summary replaces."""
 _TINY: Final = 256
 """Bytes of a text whose lines are as short as its outline."""
@@ -58,7 +63,7 @@ def ladder_at(scene: Scene, lod: int, outline: Callable[[Revision], Outline]) ->
         if scene.revision.state != "text" or (lod == 0 and scene.revision.size <= _TINY):
             return raw.ladder(scene)
         scene = replace(scene, outline=outline(scene.revision))
-        return summary.ladder(scene) if lod == SUMMARY else symbols.ladder(scene, to_lines=lod == 0)
+        return summary.ladder(scene) if lod == SUMMED_UP else symbols.ladder(scene, to_lines=lod == 0)
     except PageLostError as error:
         return single(lost_line(scene, error))
 

@@ -248,4 +248,4 @@ def _marker(left_out: Sequence[Sequence[Opcode]], side: str) -> str:
 
 def _mark(nearest: Sequence[Opcode], number: int, side: str) -> str:
     changed = next(code for code in nearest if code.tag != "equal")
-    return f"{DOTS} {_changes(number)} {side}, the next at line {changed.j1 + 1}\n"
+    return f"{DOTS} {_changes(number)} {side}, the nearest at line {changed.j1 + 1}\n"

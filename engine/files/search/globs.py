@@ -101,7 +101,7 @@ def _brace(text: str) -> tuple[int, list[str], int] | None:
                 return start, [text[left + 1 : right] for left, right in pairwise([*parts, at])], at + 1
         at += 1
     if depth:
-        raise ValueError(f"the glob {text!r} has a {{ without its }}; write [{{] for the character itself")
+        raise ValueError(f"the glob {text!r} has a {{ without a }}; to match the character {{, write [{{]")
     return None
 
 
@@ -157,7 +157,7 @@ def _runs(segment: str) -> list[list[str]]:
         elif char == "[":
             found = _CLASS.match(segment, at - 1)
             if found is None:
-                raise ValueError(f"the glob has a [ without its ] in {segment!r}; write [[] for the character itself")
+                raise ValueError(f"the glob has a [ without a ] in {segment!r}; write [[] for the character itself")
             runs[-1].append(f"(?!/)[{'^' if found['not'] else ''}{_ESCAPED.sub(_backslash, found['set'])}]")
             at = found.end()
         elif char == "\\":

@@ -177,16 +177,16 @@ class FileTouched(Event, frozen=True, kw_only=True):
 
 
 class FileWritten(Event, frozen=True, kw_only=True):
-    """A file was written for a statement. `path` is its real path; digests are xxh3 hex, empty for no file.
+    """A file was written for a statement. `path` is its real path.
 
     `before` and `after` are the contents as blobs: None for no file, for content that is too large to keep, and for
-    content with a secret, which `withheld` replaces. `changes` are shown to people; they are empty for content that is
-    not text, and `note` says so. Modes are permission bits, None for no file or if they are unknown.
+    content with a secret, which `withheld` replaces. `before_digest` and `after_digest` are their xxh3 hex, empty
+    for no file, or begin with `unread-` and stand for the file's state. `changes` are shown to people. `note` says
+    why they are empty, or which content was not read. `before_mode` and `after_mode` are permission bits, None for
+    no file or if they are unknown.
 
-    `noticed`: the statement's own code wrote or removed it, not the host. `note` then also says which content was not
-    read; a digest that begins with `unread-` stands for its state. `unshown`: the call already tells people about it,
-    as for an act on the file tree, which shows the `changes` of its last name, or as for one of very many files, which
-    are only counted.
+    `noticed`: the statement's own code wrote or removed it, not the host. `unshown`: it is not shown on its own,
+    because a change of the file tree shows only its last name, and a call shows only the number of very many files.
     """
 
     kind: ClassVar[str] = "file_written"

@@ -141,7 +141,7 @@ class ProjectionSent(Event, frozen=True, kw_only=True):
 
 
 class ModelCallEnded(Event, frozen=True, kw_only=True):
-    """The call of the last ProjectionSent has ended; `used` and `size` are as there.
+    """The call of the last ProjectionSent has ended. `used` and `size` are those of that prompt, in tokens.
 
     `answered`: the model began to answer, so it has read what it was sent; None if this program died first. The
     provider counted `input_tokens`, of which `cached_tokens` came from its cache, and `output_tokens`; None if it did

@@ -266,7 +266,7 @@ class Database:
         """Return the version of the file. Raises StoreTooNewError if a later program has migrated it."""
         found: int = connection.execute("PRAGMA user_version").fetchone()[0]
         if found < 0:
-            raise StoreError(f"{printable(self.path)} is damaged, its version is {found}; restore it from a copy")
+            raise StoreError(f"{printable(self.path)} is damaged: its version is {found}; restore it from a backup")
         if found > len(self._migrations):
             raise StoreTooNewError(printable(self.path), found, len(self._migrations))
         return found

@@ -209,7 +209,7 @@ def _legend(parts: Breakdown) -> list[str]:
     if parts.nodes:
         lines += [
             "- `/run` runs your Python statement without a model. `.SetTokens(500)` sets a handle's budget, "
-            "`.SetLod(1)` its level of detail: 0 the text, 1 an outline, 2 a summary, 3 the changes.",
+            f"`.SetLod(1)` its level of detail: {LEVELS_LINE}.",
             "- A budget limits each render of a handle. Earlier renders stay in `results` until replacing them pays, "
             "or until `/compact`. So a handle can take more than its budget.",
         ]

@@ -35,7 +35,7 @@ _RENAMEAT2: Final = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None
 _RENAME_NOREPLACE: Final = 1
 _USUAL_MODE: Final = 0o666
 _KEPT_ATTRIBUTES: Final = ("user.", "system.posix_acl_access")
-_SINCE: Final = "the change was asked for"
+_SINCE: Final = "the change was requested"
 _NOT_SUPPORTED: Final = (errno.ENOSYS, errno.EINVAL)
 
 

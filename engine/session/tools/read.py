@@ -56,12 +56,14 @@ def read(workspace: Workspace, arguments: ReadArguments, limit: int = MAX_BYTES)
 
     Raises:
         OSError: the file cannot be read, or is outside the workspace.
-        ValueError: the lines are not a range, or the file has more than `limit` bytes.
+        ValueError: `start_line` is below 1, `end_line` is before it, or the file has more than `limit` bytes.
     """
     start = 1 if arguments.start_line is None else arguments.start_line
     end = arguments.end_line
-    if start < 1 or (end is not None and end < start):
-        raise ValueError(f"lines {start} to {end} are not a range; lines count from 1")
+    if start < 1:
+        raise ValueError(f"start_line={start} is not a line; lines count from 1")
+    if end is not None and end < start:
+        raise ValueError(f"end_line={end} is before start_line={start}")
     place, data = _content(workspace, arguments.path, limit)
     if len(data) > limit:
         raise ValueError(f"{arguments.path} has more than {limit >> 20} MiB; use view(), or open() in the statement")

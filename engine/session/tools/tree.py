@@ -24,7 +24,7 @@ from .landing import identity_of, replace_file
 from .read import stale
 from .workspace import Workspace
 
-SINCE: Final = "the change was asked for"
+SINCE: Final = "the change was requested"
 Hold = Callable[[str], None]
 """As in `landing.land`."""
 

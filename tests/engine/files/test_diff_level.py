@@ -105,10 +105,10 @@ def test_without_room_the_nearest_changes_are_shown() -> None:
     text = _diff(before, after, 160, line=449)
     rows = text.splitlines()
     assert rows[0] == "10 changes since statement 12: +10 -10"
-    assert rows[1] == "... 4 changes above, the next at line 351"
+    assert rows[1] == "... 4 changes above, the nearest at line 351"
     assert rows[2].startswith("@@ -451 +451 @@")
     assert rows[-1].startswith("... ")
-    assert " below, the next at line " in rows[-1]
+    assert " below, the nearest at line " in rows[-1]
     assert not _render(before, after, 160).whole
     assert _render(before, after, 2000).whole
 

@@ -173,7 +173,7 @@ async def test_link_redirected_before_the_write_changes_no_other_file(tmp_path: 
     link.unlink()
     link.symlink_to(tmp_path / "b")
     with pytest.raises(
-        OSError, match="a has changed in the editor since the change was asked for; nothing was written"
+        OSError, match="a has changed in the editor since the change was requested; nothing was written"
     ):
         await buffers.write(held, b"written\n")
     assert editor.written == []

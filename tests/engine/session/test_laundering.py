@@ -182,7 +182,7 @@ async def test_edit_with_more_rights_needs_consent(tmp_path: Path, mode: EditMod
         assert isinstance(asked, StatementSubject)
         now, _, before = asked.note.partition(" Before, they ran ")
         least = "in a sandbox, without a network: by themselves they write only in their scratch directory"
-        assert now.startswith(f"It ran with fewer rights than statements have now: they run {least} and {work}")
+        assert now.startswith(f"Statements have more rights now than when it ran. Now they run {least} and {work}")
         assert before.startswith(least)
         assert str(work) not in before
         assert await rebuilt(session) == "[]"

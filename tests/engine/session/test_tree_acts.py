@@ -220,7 +220,7 @@ async def test_file_changed_during_the_question_is_left(
         await user.asked.wait()
         (tmp_path / "d" / "a").write_text("somebody else's\n")
         user.decided.set()
-    assert "has changed since the change was asked for" in str(answers[0].error)
+    assert "has changed since the change was requested" in str(answers[0].error)
     assert tree(tmp_path) == {"d": None, "d/a": b"somebody else's\n"}
 
 

@@ -18,7 +18,7 @@ from .walk import behind as behind
 
 _BRIEF: Final = 10_000
 """The most objects to walk in a value that was too large before."""
-_TOO_MUCH: Final = "too much would have to be compared"
+_TOO_MUCH: Final = "the values are too large to compare"
 """The reason if the statement's allowance was used up. The digest is then empty, and equals no other."""
 
 

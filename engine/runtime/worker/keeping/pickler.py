@@ -205,7 +205,7 @@ class GroupPickler(CloudPickler):
     def _module(self, module: Any) -> Any:
         if module is self._known.namespace.get("__builtins__"):
             # Python puts it into the globals of code; no value has it otherwise.
-            raise NotKeptError("it holds the namespace itself, which is not copied")
+            raise NotKeptError("it contains the namespace itself, which cannot be copied")
         name = module.__name__
         if sys.modules.get(name) is module:
             return import_module, (name,)

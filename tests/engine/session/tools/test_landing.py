@@ -97,7 +97,7 @@ def test_file_changed_since_the_question_is_left_alone(
     if present is not None:
         at(workspace, "a").write_bytes(present)
     left = everything(workspace)
-    with pytest.raises(OSError, match="since the change was asked for") as refused:
+    with pytest.raises(OSError, match="since the change was requested") as refused:
         put(workspace, "a", before, b"new")
     assert refused.value.errno == errno.ESTALE
     assert everything(workspace) == left
@@ -251,7 +251,7 @@ def test_file_saved_during_the_act_is_left_alone(
     if before is not None:
         at(workspace, "a").write_bytes(before)
     while_made_durable(monkeypatch, lambda: at(workspace, "a").write_bytes(b"saved"))
-    with pytest.raises(OSError, match="since the change was asked for"):
+    with pytest.raises(OSError, match="since the change was requested"):
         put(workspace, "a", before, b"new")
     assert at(workspace, "a").read_bytes() == b"saved"
     assert os.listdir(workspace.cwd) == ["a"]
@@ -268,7 +268,7 @@ def test_file_made_at_the_last_moment_is_not_replaced(workspace: Workspace, monk
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "stat", stat_and_make)
-        with pytest.raises(OSError, match="since the change was asked for"):
+        with pytest.raises(OSError, match="since the change was requested"):
             put(workspace, "a", None, b"new")
     assert at(workspace, "a").read_bytes() == b"theirs"
     assert os.listdir(workspace.cwd) == ["a"]

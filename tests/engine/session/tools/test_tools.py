@@ -33,7 +33,7 @@ def test_read_gives_the_whole_text_or_lines_of_it(workspace: Workspace) -> None:
 
 @pytest.mark.parametrize(("start", "end"), [(0, None), (3, 2), (-1, 5)])
 def test_lines_that_make_no_range_are_refused(workspace: Workspace, start: int, end: int | None) -> None:
-    with pytest.raises(ValueError, match="are not a range"):
+    with pytest.raises(ValueError, match=r"is not a line|is before"):
         run(workspace, "read", path="a.txt", start_line=start, end_line=end)
 
 

@@ -263,7 +263,7 @@ REFUSED = {
     "x = open('/dev/null'); x.close()": "it holds an open file, which cannot be copied",
     "x = open('/dev/null', 'rb'); x.close()": "it holds an open file, which cannot be copied",
     "x = memoryview(b'abc')": "it holds a memoryview, which cannot be copied",
-    "x = [globals()]": "it holds the namespace itself, which is not copied",
+    "x = [globals()]": "it contains the namespace itself, which cannot be copied",
     # From 3.14 on Python goes by the room on its stack.
     "x = []\nfor _ in range(100_000): x = [x]": (
         "nested too deeply" if sys.version_info < (3, 14) else "larger than 64 KiB"
