@@ -93,7 +93,7 @@ def test_acpx_chooses_the_model(tmp_path: Path, environment: dict[str, str]) -> 
             timeout=SECONDS,
         )
         assert done.returncode == 0, done.stderr
-        asked = [asked.body["model"] for asked in server.asked if asked.body]
+        asked = [asked.body["model"] for asked in server.asked]
     messages = [json.loads(line) for line in done.stdout.splitlines()]
     sent = [(message["method"], message["params"].get("value")) for message in messages if "configId" in str(message)]
     assert ("session/set_config_option", "provider:anthropic:claude-haiku-5-5") in sent

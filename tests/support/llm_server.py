@@ -46,6 +46,8 @@ class LlmServer:
         self.lists: dict[str, Answer] = {}
         """What is answered to GET, by path; everything else is refused with status 404."""
         self.asked: list[Asked] = []
+        self.listed: list[Asked] = []
+        """The GET requests."""
         self.hanging = threading.Event()
         """Set when all of an answer that hangs was sent."""
         self.left = threading.Event()
@@ -89,8 +91,9 @@ def llm_server(*answers: Answer) -> Iterator[LlmServer]:
         disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
-            served.asked.append(Asked(self.path, dict(self.headers), {}))
-            self.answer(served.lists.get(self.path.partition("?")[0], Answer(404, (REFUSED,))))
+            served.listed.append(Asked(self.path, dict(self.headers), {}))
+            with contextlib.suppress(ConnectionError):  # the agent may have ended
+                self.answer(served.lists.get(self.path.partition("?")[0], Answer(404, (REFUSED,))))
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -181,7 +181,8 @@ LOADED = {
     "core.tokens": "counter ranks",
     "files": (
         "buffers changes disk document filling git_configuration globs group group_summary installation looks "
-        "manifest node outlines overview paging protected rendered revision safe_open sources tails ticks view"
+        "manifest node outlines overview paging protected rendered revision safe_open shell_words sources tails ticks "
+        "view"
     ),
     "files.detail": "diff raw scene summary symbols",
     "files.outline": "fallbacks languages model parser_messages",

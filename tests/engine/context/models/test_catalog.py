@@ -60,9 +60,9 @@ def test_providers_with_a_key_are_asked_at_their_address_with_their_key(server: 
     assert "provider:anthropic:claude-opus-5-5" in specs(made)
     server.lists["/v1/models"] = Answer(pieces=(json.dumps(CLAUDE).encode(),))
     assert made.refresh()
-    keys = {asked.path.partition("?")[0]: asked.headers for asked in server.asked}
+    keys = {asked.path.partition("?")[0]: asked.headers for asked in server.listed}
     assert keys["/v1beta/models"]["x-goog-api-key"] == "test-google-key"
-    headers = [asked.headers for asked in server.asked if asked.path.startswith("/v1/models")]
+    headers = [asked.headers for asked in server.listed if asked.path.startswith("/v1/models")]
     assert {each.get("x-api-key") or each.get("authorization") for each in headers} == {
         "sk-test-anthropic-key",
         "Bearer sk-test-openai-key",
@@ -76,14 +76,14 @@ def test_providers_with_a_key_are_asked_at_their_address_with_their_key(server: 
     assert made.window("provider:anthropic:claude-old") is None
     assert made.window("direct") is None
     # What was answered is kept for the next process, and nothing is asked again on the same day.
-    asked = len(server.asked)
+    asked = len(server.listed)
     again = Catalog(("direct",), server.environment(), tmp_path)
     assert "provider:google:gemini-9" in specs(again)
     assert not again.refresh()
-    assert len(server.asked) == asked
+    assert len(server.listed) == asked
     later = Catalog(("direct",), server.environment(), tmp_path, now=lambda: os.stat(tmp_path / FILE).st_mtime + 90_000)
     later.refresh()
-    assert len(server.asked) > asked
+    assert len(server.listed) > asked
     assert "key" not in (tmp_path / FILE).read_text()
 
 
