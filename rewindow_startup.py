@@ -46,11 +46,9 @@ def foreign_package() -> str | None:
 
 
 def _begin() -> None:
-    problem = foreign_package()
-    if problem is not None:
-        sys.stderr.write(problem + "\n")
-        raise SystemExit(2)
+    _refuse_foreign_packages()
     sys.path[:] = own_import_path(sys.path, os.environ.get("PYTHONPATH", ""))
+    _refuse_foreign_packages()  # a checkout stands behind the installed packages now
     sys.pycache_prefix = None  # statements may write there, and bytecode in it would run as this program's modules
     from engine.runtime.hardening import harden_process  # only after the check
 
@@ -58,18 +56,28 @@ def _begin() -> None:
     sys.stderr = cast("TextIO", _Errors(sys.stderr))
 
 
+def _refuse_foreign_packages() -> None:
+    problem = foreign_package()
+    if problem is not None:
+        sys.stderr.write(problem + "\n")
+        raise SystemExit(2)
+
+
 def own_import_path(found: Sequence[str], given: str) -> list[str]:
     """Return the import path without the directories that this program does not need.
 
     Statements may write the working directory, those of PYTHONPATH (`given`), and those that a `.pth` file adds, such
     as the `src` of a project. A module that is imported later would run from there, outside the sandbox. One of them
-    stays, behind the others, if packages that this program needs are nowhere else.
+    stays, behind the others, if packages that this program needs are nowhere else. A checkout of this program stands
+    behind the installed packages, because a module beside its own may be one that a statement wrote.
     """
     project = {_absolute(each) for each in ("", *given.split(os.pathsep))}
-    own = [each for each in found if _absolute(each) == str(_HOME) or _is_standard(each, project)]
+    standard = [each for each in found if _is_standard(each, project)]
+    home = [each for each in found if _absolute(each) == str(_HOME) and each not in standard]
+    own = [*standard, *home]
     missing = [name for name in _NEEDED if PathFinder.find_spec(name, own) is None]
     others = [each for each in found if each not in own and any(PathFinder.find_spec(name, [each]) for name in missing)]
-    return [*own, *others]
+    return [*standard, *home, *others]
 
 
 def _absolute(entry: str) -> str:

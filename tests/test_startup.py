@@ -110,6 +110,22 @@ def test_directory_with_what_is_nowhere_else_stays_behind_the_others(monkeypatch
     assert own_import_path(["/given", *found], "/given")[-1] == "/given"
 
 
+def test_a_checkout_stands_behind_the_installed_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("rewindow_startup._HOME", tmp_path)
+    found = [str(tmp_path), *(each for each in sys.path if each.endswith("site-packages"))]
+    kept = own_import_path(found, "")
+    assert kept[-1] == str(tmp_path)
+    assert sorted(kept) == sorted(found)
+
+
+def test_bytecode_of_other_places_is_ignored(tmp_path: Path) -> None:
+    asks = (
+        "import sys, rewindow_startup; print(sys.pycache_prefix); rewindow_startup._begin(); print(sys.pycache_prefix)"
+    )
+    done = start(sys.executable, "-c", asks, cwd=Path(__file__).parents[1], PYTHONPYCACHEPREFIX=str(tmp_path / "c"))
+    assert done.stdout.split() == [str(tmp_path / "c"), "None"]
+
+
 def test_each_required_dependency_keeps_its_directory_on_the_path() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     names = {re.split(r"[^\w-]", each)[0].replace("-", "_") for each in project["dependencies"]}
