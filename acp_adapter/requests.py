@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import Struct
 
 if TYPE_CHECKING:  # loaded in the session stage
-    from engine import McpServer, OptionValues, SessionRow
+    from engine import McpServer, OptionValues, SessionRow, Spent
     from engine.log.events.conversation import Attachment, PromptKind
-    from engine.log.spending import Spent
 
 # --- params -----------------------------------------------------------------------------------------------------------
 

@@ -17,9 +17,8 @@ from engine.log.events.execution import CommandEnded, FileWritten
 from engine.log.events.nodes import FileChanged
 
 if TYPE_CHECKING:  # not needed at run time
-    from engine import CycleSummary, OptionValues
+    from engine import CycleSummary, OptionValues, Spent
     from engine.log.events.execution import StatementRecorded
-    from engine.log.spending import Spent
 
 
 class Facts(Protocol):

@@ -29,7 +29,7 @@ from acp_adapter.v1.updates.shapes import (
     UsageUpdate,
 )
 from acp_adapter.wire import WireModel, to_wire
-from engine import CycleSummary, OptionValues
+from engine import CycleSummary, OptionValues, Spent
 from engine.core.ids import StatementId
 from engine.log.events import (
     AnyEvent,
@@ -43,7 +43,6 @@ from engine.log.events import (
 from engine.log.events.conversation import RunStop
 from engine.log.events.execution import StatementRecorded
 from engine.log.events.session import ContextMeasured, ModelCallEnded, UsageReported
-from engine.log.spending import Spent
 
 M = TypeVar("M", bound=WireModel)
 
