@@ -157,6 +157,11 @@ class Display(Struct, frozen=True, kw_only=True):
     digest: Exact = ""
     given: bool = False
 
+    @property
+    def identity(self) -> str:
+        """What is equal for two renders of one handle only if both show the same text of the same content."""
+        return f"{self.obj_id} {self.revision} {self.digest}"
+
 
 class LeftOut(Struct, frozen=True):
     """The numbers of added and removed lines of a change that are not shown."""

@@ -240,6 +240,8 @@ class ExecutionStep(Struct):
                 plan=bool(started.plan),
                 answered=started.answered,
                 unread=started.mode is not None,
+                known=started.known,
+                is_known_read=started.is_known_read,
             ),
             status=finished.status,
             again=is_allowed and finished.status in ("ok", "error") and not self.statement.withheld,

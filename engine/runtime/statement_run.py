@@ -391,6 +391,8 @@ def run_message(request: RunRequest, recording: Recording | None, *, after_readi
         ticks=() if recording is None else recording.ticks,
         keeps=request.keeps,
         unread=request.unread,
+        known=request.known,
+        is_known_read=request.is_known_read,
         payloads=request.payloads if recording is None else recording.payloads,
     )
 

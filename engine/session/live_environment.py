@@ -108,6 +108,10 @@ class LiveEnvironment:
         """How many readings the namespace knows of."""
         self._meta = msgspec.json.encode((parts.spec.cwd, parts.spec.import_paths))
 
+    def has_read(self, seq: int) -> bool:
+        """Return whether a model has read the event at that position of the log."""
+        return seq < self._readings.until
+
     async def ready(self) -> Environment:
         """Return the living environment; start or rebuild it if necessary.
 

@@ -269,6 +269,8 @@ class StatementRunner:
         return step.approved and not (is_opening and asks == "acts")
 
     def _request(self, step: _Step) -> RunRequest:
+        before = None if step.mode is None else self._timeline.cell(step.statement.statement_id)
+        shown = None if before is None else before.finished
         return RunRequest(
             execution_id=step.execution_id,
             label=step.statement.label,
@@ -280,6 +282,8 @@ class StatementRunner:
             answered=step.answers is not None,
             keeps=True,
             unread=step.mode is not None,
+            known=() if shown is None else tuple(display.identity for display in shown.displays),
+            is_known_read=shown is not None and self._environment.has_read(shown.seq),
             payloads=step.payloads,
         )
 
@@ -291,6 +295,8 @@ class StatementRunner:
             round_id=step.round_id,
             plan=request.plan,
             answered=request.answered,
+            known=request.known,
+            is_known_read=request.is_known_read,
             mode=step.mode,
             against=None if step.compared is None else step.compared.against,
         )

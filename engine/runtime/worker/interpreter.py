@@ -252,6 +252,8 @@ class Interpreter:
             times=request.ticks,
             payloads=request.payloads,
             unread=request.unread,
+            known=request.known,
+            is_known_read=request.is_known_read,
         )
         self._arm(request)
         try:

@@ -241,8 +241,8 @@ class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     In a replay, which touches nothing outside, `recorded` answers its effects, and `revisions` the looks of its nodes;
     None if they were not recorded. With `plan`, changes outside are refused with PermissionError. So they are with
     `answered`, except requests to the host. `after_reading`: a model has read the handles since the last message.
-    `ticks` are the recorded times of the ticks that it requested. With `keeps` a `Kept` follows. `unread` and
-    `payloads` as in `RunRequest`.
+    `ticks` are the recorded times of the ticks that it requested. With `keeps` a `Kept` follows. `unread`,
+    `known`, `is_known_read` and `payloads` as in `RunRequest`.
     """
 
     execution_id: str
@@ -258,6 +258,8 @@ class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     ticks: tuple[float, ...] = ()
     keeps: bool = False
     unread: bool = False
+    known: tuple[str, ...] = ()
+    is_known_read: bool = False
     payloads: tuple[UpdatePayload, ...] = ()
 
 

@@ -139,6 +139,26 @@ class ProjectionMachine(RuleBasedStateMachine):
         return outcome.stdout.text
 
 
+def test_what_a_live_replay_shows_again_was_shown() -> None:
+    machine = ProjectionMachine()
+    machine.begin()
+    try:
+        machine.run(["show(va)"])
+        machine.ask()
+        machine.change_files([("a.txt", [])], tick=False)
+        machine.ask()
+        machine.run(["show(va)"])
+        for read_first in (False, True):
+            if read_first:
+                machine.ask()
+            machine.go_back(2, "/replay {k} --live", "")
+            machine.the_prompt_is_true()
+            machine.ask()
+            machine.the_prompt_is_true()
+    finally:
+        machine.teardown()
+
+
 def test_each_prompt_is_true() -> None:
     run_state_machine_as_test(ProjectionMachine, settings=settings(examples(0.1), stateful_step_count=12))
 

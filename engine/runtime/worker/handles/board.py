@@ -104,6 +104,8 @@ class Board:
         self._shown: dict[str, Shown] = {}
         self._smaller = Smaller()
         self._is_unread = False
+        self._known: dict[str, bool] = {}
+        """Renders of the statement's execution before, and whether a model has read them."""
         """Whether no conversation has the result of the running statement."""
         self._names = NodeNames(self._nodes, self._documents, self._show, self._ticks, cwd, directories)
 
@@ -169,6 +171,8 @@ class Board:
         times: Sequence[float] = (),
         payloads: Sequence[UpdatePayload] = (),
         unread: bool = False,
+        known: Collection[str] = (),
+        is_known_read: bool = False,
     ) -> None:
         """Start the statement `index` in `namespace`; its nodes are numbered from 1.
 
@@ -179,6 +183,7 @@ class Board:
         self._shown.clear()
         self._nodes.begin(index, namespace)
         self._is_unread = unread
+        self._known = dict.fromkeys(known, is_known_read)
         self.looks.begin()
 
     def finish(self) -> BoardReport:
@@ -187,7 +192,7 @@ class Board:
         shown, events = tuple(self._shown.values()), self._nodes.take_events()
         self._shown.clear()
         is_read = self.looks.are_as_then and not self._is_unread
-        reports = [reported(entry, self._nodes.statement, is_read=is_read) for entry in shown]
+        reports = [reported(entry, self._nodes.statement, self._known, is_read=is_read) for entry in shown]
         return BoardReport(
             displays=tuple(display for display, _ in reports),
             locations=tuple(location for _, location in reports if location is not None),

@@ -242,10 +242,13 @@ class Shown:
         return self.node.measure() if self.is_own else self.node.Render(self.lod, self.tokens)
 
 
-def reported(entry: Shown, statement: int, *, is_read: bool) -> tuple[Display, Location | None]:
+def reported(
+    entry: Shown, statement: int, known: Mapping[str, bool], *, is_read: bool
+) -> tuple[Display, Location | None]:
     """The render for the result of that statement, and the place in a file that it shows, if any.
 
     `is_read` is False in a re-run that may see other contents than the original, and in one whose result nobody reads.
+    Renders that are `known` were shown before; the value says whether they were read.
     """
     node = entry.node
     render = node.rendered if entry.is_own else node.Render(entry.lod, entry.tokens)
@@ -253,6 +256,10 @@ def reported(entry: Shown, statement: int, *, is_read: bool) -> tuple[Display, L
         node.mark_displayed(statement, render, entry.lod)
     lod, budget = entry.policy
     display = _display(node, render, budget, lod, is_own=entry.is_own)
+    if not is_read and display.identity in known:
+        node.mark_displayed(statement, render, entry.lod)
+        if known[display.identity]:
+            node.mark_projected()
     if node.path is None or render.first_line is None:
         return display, None
     return display, Location(path=node.path, line=render.first_line)
