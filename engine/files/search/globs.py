@@ -157,7 +157,7 @@ def _runs(segment: str) -> list[list[str]]:
         elif char == "[":
             found = _CLASS.match(segment, at - 1)
             if found is None:
-                raise ValueError(f"the glob has a [ without a ] in {segment!r}; write [[] for the character itself")
+                raise ValueError(f"the glob has a [ without a ] in {segment!r}; to match the character [, write [[]")
             runs[-1].append(f"(?!/)[{'^' if found['not'] else ''}{_ESCAPED.sub(_backslash, found['set'])}]")
             at = found.end()
         elif char == "\\":
