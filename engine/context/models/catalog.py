@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -227,11 +226,10 @@ class Catalog:
         # A choice that cannot be kept is asked for again by the next process.
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, partial = tempfile.mkstemp(dir=self._path.parent, prefix=f".{FILE}.")
+            partial = self._path.with_name(f".{FILE}.{os.getpid()}")
             try:
-                with open(handle, "wb") as file:
-                    file.write(msgspec.json.encode(self._all()))
+                partial.touch(0o600)
+                partial.write_bytes(msgspec.json.encode(self._all()))
                 os.replace(partial, self._path)
-            except OSError:
-                os.unlink(partial)
-                raise
+            finally:
+                partial.unlink(missing_ok=True)

@@ -85,6 +85,7 @@ def test_providers_with_a_key_are_asked_at_their_address_with_their_key(server: 
     later.refresh()
     assert len(server.listed) > asked
     assert "key" not in (tmp_path / FILE).read_text()
+    assert [(path.name, path.stat().st_mode & 0o777) for path in tmp_path.iterdir()] == [(FILE, 0o600)]
 
 
 def test_an_answer_of_another_address_does_not_count(server: LlmServer, tmp_path: Path) -> None:
