@@ -269,8 +269,7 @@ class StatementRunner:
         return step.approved and not (is_opening and asks == "acts")
 
     def _request(self, step: _Step) -> RunRequest:
-        before = None if step.mode is None else self._timeline.cell(step.statement.statement_id)
-        shown = None if before is None else before.finished
+        known, is_known_read = ((), False) if step.mode is None else self._shown_before(step.statement)
         return RunRequest(
             execution_id=step.execution_id,
             label=step.statement.label,
@@ -282,10 +281,27 @@ class StatementRunner:
             answered=step.answers is not None,
             keeps=True,
             unread=step.mode is not None,
-            known=() if shown is None else tuple(display.identity for display in shown.displays),
-            is_known_read=shown is not None and self._environment.has_read(shown.seq),
+            known=known,
+            is_known_read=is_known_read,
             payloads=step.payloads,
         )
+
+    def _shown_before(self, statement: StatementRecorded) -> tuple[tuple[str, ...], bool]:
+        """Return the renders that the statement's latest execution showed, and whether a model has read them.
+
+        A replay shows nothing, except what was shown before.
+        """
+        cell = self._timeline.cell(statement.statement_id)
+        if cell is None or cell.finished is None:
+            return (), False
+        renders = tuple(display.identity for display in cell.finished.displays)
+        is_read = self._environment.has_read(cell.finished.seq)
+        if cell.finished.mode is None:
+            return renders, is_read
+        earlier = cell.started
+        if earlier is None:
+            return (), False
+        return tuple(each for each in renders if each in earlier.known), is_read or earlier.is_known_read
 
     def _started(self, step: _Step, request: RunRequest) -> ExecutionStarted:
         return ExecutionStarted(

@@ -159,6 +159,20 @@ def test_what_a_live_replay_shows_again_was_shown() -> None:
         machine.teardown()
 
 
+def test_a_live_replay_shows_nobody_what_is_new() -> None:
+    machine = ProjectionMachine()
+    machine.begin()
+    try:
+        machine.put("b.txt", ["one"])
+        for _ in range(2):
+            machine.go_back(0, "/replay {k} --live", "")
+            machine.the_prompt_is_true()
+        machine.change_files([("b.txt", [])], tick=True)
+        machine.the_prompt_is_true()
+    finally:
+        machine.teardown()
+
+
 def test_each_prompt_is_true() -> None:
     run_state_machine_as_test(ProjectionMachine, settings=settings(examples(0.1), stateful_step_count=12))
 
