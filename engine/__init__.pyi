@@ -18,10 +18,10 @@ from .files.tails import HandleRow as HandleRow
 from .files.tails import Looked as Looked
 from .log.branches import BranchRow as BranchRow
 from .log.cycles import CycleSummary as CycleSummary
+from .log.facts import Spent as Spent
 from .log.permissions import PermissionAnswer as PermissionAnswer
 from .log.permissions import PermissionQuestion as PermissionQuestion
 from .log.permissions import Permissions as Permissions
-from .log.spending import Spent as Spent
 from .log.store import open_store as open_store
 from .log.store_protocol import SessionRow as SessionRow
 from .log.store_protocol import Store as Store

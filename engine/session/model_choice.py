@@ -199,12 +199,13 @@ class ModelChoice:
     async def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
         """Stream a reply of the chosen model; if it fails, of the next fallback with the same form of statements.
 
-        Raises ModelError, ContextTooLongError of the last model that was asked.
+        Raises ContextTooLongError, or a ModelError with what each of them said.
         """
         prompt = replace(prompt, thinking=self.thinking)
         self.answering = self.spec
         others = [each for each in self._fallbacks if self._models.calls_tools(each) == prompt.calls_tools]
         asked = [(self.spec, self._current), *((each, self._fallback(each)) for each in others if each != self.spec)]
+        failures: list[str] = []
         for number, (self.answering, model) in enumerate(asked, 1):
             streamed = False
             try:
@@ -216,9 +217,10 @@ class ModelChoice:
             except ContextTooLongError:
                 raise
             except ModelError as error:
+                failures.append(str(error).rstrip("."))
                 if number == len(asked):
-                    raise
-                reason = f"{str(error).rstrip('.')}. Asking {asked[number][0].removeprefix('provider:')} instead"
+                    raise type(error)("; ".join(failures)) from error.__cause__
+                reason = f"{failures[-1]}. Asking {asked[number][0].removeprefix('provider:')} instead"
                 again = CallRetried(number + 1, len(asked), 0.0, reason, withdrawn=streamed)
             yield again
 

@@ -22,10 +22,9 @@ from ..files.outline.model import Outliner
 from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.session import ServersNamed
-from ..log.facts import SessionFacts
+from ..log.facts import SessionFacts, Spending
 from ..log.redaction import Redactor, redact_event
 from ..log.secrets import allowed_variables, server_secrets
-from ..log.spending import Spending
 from ..log.store_protocol import Store
 from ..log.timeline import Timeline
 from ..runtime.environment import Environment, EnvironmentSpec, Limits, StartServer

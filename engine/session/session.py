@@ -28,8 +28,8 @@ from ..log.events.conversation import Attachment, PromptKind
 from ..log.events.execution import ExecutionFinished, StatementRecorded
 from ..log.events.going_back import Rewound
 from ..log.events.session import ConfigChanged, ModeChanged
+from ..log.facts import Spent
 from ..log.permissions import Permissions
-from ..log.spending import Spent
 from ..log.timeline import Cell
 from ..log.user_message import Composed, compose
 from .cancellation import shielded

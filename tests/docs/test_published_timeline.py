@@ -252,7 +252,7 @@ async def records(session: Session) -> None:
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_records_have_the_published_fields(kind: type, fields: str) -> None:
-    assert {*fields.split()} <= {*kind.__struct_fields__}  # pyright: ignore[reportAttributeAccessIssue]
+    assert {*fields.split()} <= {*kind.__struct_fields__}
 
 
 def test_enumerations_have_the_published_members() -> None:

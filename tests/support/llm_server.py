@@ -81,19 +81,27 @@ def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
     return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
 
 
+class _Quiet(BaseHTTPRequestHandler):
+    def handle(self) -> None:
+        with contextlib.suppress(ConnectionError):  # the agent may have ended
+            super().handle()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
 @contextlib.contextmanager
 def llm_server(*answers: Answer) -> Iterator[LlmServer]:
     served = LlmServer()
     served.answers.extend(answers)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(_Quiet):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
             served.listed.append(Asked(self.path, dict(self.headers), {}))
-            with contextlib.suppress(ConnectionError):  # the agent may have ended
-                self.answer(served.lists.get(self.path.partition("?")[0], Answer(404, (REFUSED,))))
+            self.answer(served.lists.get(self.path.partition("?")[0], Answer(404, (REFUSED,))))
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -118,9 +126,6 @@ def llm_server(*answers: Answer) -> Iterator[LlmServer]:
                 self.close_connection = True
             else:
                 self.wfile.write(b"0\r\n\r\n")
-
-        def log_message(self, *_: Any) -> None:
-            pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

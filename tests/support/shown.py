@@ -17,7 +17,7 @@ from engine.core.ids import Seq, StatementId
 from engine.log.cycles import CycleFold
 from engine.log.events import AnyEvent, Event
 from engine.log.events.execution import StatementRecorded
-from engine.log.spending import Spent
+from engine.log.facts import Spent
 from engine.log.timeline import Timeline
 from engine.session.policy import Policy
 

@@ -1,11 +1,12 @@
-"""`/model`: show the models that can be chosen, and choose one."""
+"""`/model` and `/cost`: choose the model of the session, and show what its calls took."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from ...core.errors import InvalidRequestError
-from ...core.text import code_span, more
+from ...core.text import code_span, more, plural
+from ...log.facts import Spent
 from ..model_choice import MODEL, THINKING, THINKING_LEVELS
 from . import CommandContext
 
@@ -47,7 +48,7 @@ def _spec(name: str, offered: dict[str, str]) -> str:
 
 def _list(offered: dict[str, str]) -> list[str]:
     lines = [
-        f"- {code_span(spec)}" + (f": {title}" if title not in (spec, spec.rpartition(":")[2]) else "")
+        f"- {code_span(spec)}" + (f": {title}" if not spec.endswith(title) else "")
         for spec, title in list(offered.items())[:_MOST]
     ]
     rest = [f"- {more(len(offered) - _MOST, 'model')}"] if len(offered) > _MOST else []
@@ -57,3 +58,30 @@ def _list(offered: dict[str, str]) -> list[str]:
         "",
         f"`/model NAME` chooses one, `/model NAME LEVEL` also how much it thinks: {', '.join(THINKING_LEVELS)}.",
     ]
+
+
+def cost_glance(context: CommandContext, _argument: str) -> str:
+    spending = context.runtime.parts.spending
+    if not spending.total.calls:
+        return "No model has been called in this session."
+    rows = [
+        f"- {code_span(name) if name else 'unnamed models'}: {_spent(spent)}"
+        for name, spent in spending.by_model.items()
+    ]
+    total = [] if len(rows) == 1 else [f"- in all: {_spent(spending.total)}"]
+    return "\n".join(["Model calls of this session, on all branches:", *rows, *total])
+
+
+def _spent(spent: Spent) -> str:
+    cached = f" ({spent.cached_tokens:,} from a cache)" if spent.cached_tokens else ""
+    tokens = (
+        f"{spent.input_tokens:,} {plural(spent.input_tokens, 'token')} read{cached}, {spent.output_tokens:,} written"
+    )
+    return f"{spent.calls:,} {plural(spent.calls, 'call')}, {tokens}, {_price(spent)}"
+
+
+def _price(spent: Spent) -> str:
+    if spent.unpriced == spent.calls:
+        return "price unknown"
+    rest = f" and {spent.unpriced:,} of unknown price" if spent.unpriced else ""
+    return f"${spent.dollars:,.4f}{rest}"

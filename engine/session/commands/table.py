@@ -26,8 +26,7 @@ from ..requests import (
 )
 from . import Command, CommandContext, glancing
 from .context import compact, context, context_glance, tick, views, views_glance
-from .cost import cost_glance
-from .model import model_glance
+from .model import cost_glance, model_glance
 from .timeline import (
     branch,
     diff_glance,

@@ -21,11 +21,10 @@ from engine.log.event_log import Lookup, lookup_in
 from engine.log.events import EVENTS, Event
 from engine.log.events.execution import ExecutionStarted
 from engine.log.events.nodes import RevisionAdopted
-from engine.log.facts import Payloads, SessionFacts
+from engine.log.facts import Payloads, SessionFacts, Spending
 from engine.log.rebuild_plan import History, KeptValues
 from engine.log.redaction import Redactor
 from engine.log.rights import Domains
-from engine.log.spending import Spending
 from engine.log.store.memory import MemoryStore
 from engine.log.timeline import Timeline
 from engine.session.guidance import KnownGuidance
