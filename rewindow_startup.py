@@ -11,7 +11,6 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -22,13 +21,6 @@ if TYPE_CHECKING:
 
 _HOME: Final = Path(__file__).resolve().parent
 _PACKAGES: Final = ("engine", "acp_adapter", "conformance", "mcp_tools")
-_NEEDED: Final = (
-    *_PACKAGES,
-    *("anyio", "cloudpickle", "jsonrpcserver", "mcp", "msgspec", "prompt_toolkit", "pydantic", "pygments", "rich"),
-    *("tiktoken", "tree_sitter", "typer", "xxhash"),
-)
-"""This program's packages, and those that each installation of it needs. Not optional ones: a statement could add one
-that is missing, and its directory would stay on the import path."""
 _INTERRUPTED: Final = 130
 
 
@@ -47,10 +39,12 @@ def foreign_package() -> str | None:
 
 def _begin() -> None:
     _refuse_foreign_packages()
+    from engine.core.import_path import own_import_path  # only after the check, like what follows
+
     sys.path[:] = own_import_path(sys.path, os.environ.get("PYTHONPATH", ""))
     _refuse_foreign_packages()  # a checkout stands behind the installed packages now
     sys.pycache_prefix = None  # statements may write there, and bytecode in it would run as this program's modules
-    from engine.runtime.hardening import harden_process  # only after the check
+    from engine.runtime.hardening import harden_process
 
     harden_process()
     sys.stderr = cast("TextIO", _Errors(sys.stderr))
@@ -61,41 +55,6 @@ def _refuse_foreign_packages() -> None:
     if problem is not None:
         sys.stderr.write(problem + "\n")
         raise SystemExit(2)
-
-
-def own_import_path(found: Sequence[str], given: str) -> list[str]:
-    """Return the import path without the directories that this program does not need.
-
-    Statements may write the working directory, those of PYTHONPATH (`given`), and those that a `.pth` file adds, such
-    as the `src` of a project. A module that is imported later would run from there, outside the sandbox. One of them
-    stays, behind the others, if packages that this program needs are nowhere else. A checkout of this program stands
-    behind the installed packages, because a module beside its own may be one that a statement wrote.
-    """
-    project = {_absolute(each) for each in ("", *given.split(os.pathsep))}
-    standard = [each for each in found if _is_standard(each, project)]
-    home = [each for each in found if _absolute(each) == str(_HOME) and each not in standard]
-    own = [*standard, *home]
-    missing = [name for name in _NEEDED if PathFinder.find_spec(name, own) is None]
-    others = [each for each in found if each not in own and any(PathFinder.find_spec(name, [each]) for name in missing)]
-    return [*standard, *home, *others]
-
-
-def _absolute(entry: str) -> str:
-    """Return an entry of the import path with its directory; as it is if the working directory was removed."""
-    try:
-        return os.path.abspath(entry)
-    except FileNotFoundError:
-        return entry
-
-
-def _is_standard(entry: str, project: set[str]) -> bool:
-    """Return whether Python or an installer made the directory, and nobody named it in PYTHONPATH."""
-    if _absolute(entry) in project:
-        return False
-    prefixes = {os.path.realpath(each) for each in (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)}
-    libraries = tuple(os.path.join(each, name, "") for each in prefixes for name in ("lib", "lib64"))
-    real = os.path.realpath(entry)
-    return real.startswith(libraries) or os.path.basename(real) in ("site-packages", "dist-packages")
 
 
 def _without_keys(stream: TextIO) -> TextIO:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rewindow_startup import _NEEDED, own_import_path
+from engine.core.import_path import _NEEDED, own_import_path
 
 BIN = Path(sys.executable).parent
 SECONDS = 30
@@ -103,15 +103,15 @@ def test_directories_that_installers_or_users_add_are_not_on_the_import_path(tmp
 
 def test_directory_with_what_is_nowhere_else_stays_behind_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [each for each in sys.path if each]
-    monkeypatch.setattr("rewindow_startup._NEEDED", ("only_here",))
+    monkeypatch.setattr("engine.core.import_path._NEEDED", ("only_here",))
     monkeypatch.setattr(
-        "rewindow_startup.PathFinder.find_spec", lambda name, path: object() if path == ["/given"] else None
+        "engine.core.import_path.PathFinder.find_spec", lambda name, path: object() if path == ["/given"] else None
     )
     assert own_import_path(["/given", *found], "/given")[-1] == "/given"
 
 
 def test_a_checkout_stands_behind_the_installed_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("rewindow_startup._HOME", tmp_path)
+    monkeypatch.setattr("engine.core.import_path._HOME", tmp_path)
     found = [str(tmp_path), *(each for each in sys.path if each.endswith("site-packages"))]
     kept = own_import_path(found, "")
     assert kept[-1] == str(tmp_path)

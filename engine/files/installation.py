@@ -85,6 +85,7 @@ def _pieces() -> tuple[_Traced, ...]:
     known = tuple(os.path.join(os.path.realpath(each), "") for each in bases)
     added = (each for each in sys.path if os.path.isdir(each) and each != os.path.dirname(_PACKAGE))
     others = (each for each in added if not os.path.realpath(each).startswith(known))
+    bytecode = os.environ.get("PYTHONPYCACHEPREFIX", "")  # the next start loads what is imported first from there
     found = (
         _PACKAGE,
         _STANDARD,
@@ -94,6 +95,7 @@ def _pieces() -> tuple[_Traced, ...]:
         *libraries,
         *packages,
         *others,
+        bytecode,
     )
     return tuple(_traced(each) for each in dict.fromkeys(found) if os.path.exists(each))
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from ..core.errors import EnvironmentUnavailableError
+from ..core.import_path import own_import_path
 from .worker.processes.brands import Brand, brand_of, own_brand, stat_of
 
 _BOOT: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker", "boot.py")
@@ -100,14 +101,15 @@ class Zygote:
     def _start(self, theirs: socket.socket) -> None:
         # The parent-death signal is tied to the thread that spawns; only the main one lives as long as the process.
         with_thread = threading.current_thread() is threading.main_thread()
-        command = (sys.executable, "-s", "-P", "-X", "utf8", _BOOT)
+        command = (sys.executable, "-S", "-s", "-P", "-X", "utf8", _BOOT)
         self._started += 1
         brand = own_brand(self._started)
-        arguments = (str(_INHERITED), *map(str, brand), "1" if with_thread else "0")
+        arguments = (str(_INHERITED), *map(str, brand), "1" if with_thread else "0", sys.prefix, sys.exec_prefix)
+        places = own_import_path(sys.path, os.environ.get("PYTHONPATH", ""))
         variables = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
         self._pid = os.posix_spawn(
             sys.executable,
-            [*command, *arguments],
+            [*command, *arguments, *places],
             {**variables, **_VARIABLES},
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, theirs.fileno(), _INHERITED),

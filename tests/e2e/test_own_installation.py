@@ -6,17 +6,19 @@ The host starts its interpreter again for the second statement, because a file h
 from __future__ import annotations
 
 import json
+import py_compile
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import psutil
 import pytest
 
 from tests.support.agents import Agent
 from tests.support.planting import installed_in, project
-from tests.support.scripts import asks_permission, runs, scripted
+from tests.support.scripts import asks_permission, assert_gone, kill_each, runs, scripted
 
 from .test_planted_programs import WITHOUT_MOUNTS
 
@@ -95,3 +97,58 @@ def test_without_mounts_programs_write_nothing_in_the_project(tmp_path: Path) ->
     assert asked == []
     assert (path / ".venv" / "bin" / "python").is_symlink()
     assert not is_planted
+
+
+PLANTED_MODULES: Final = """
+import subprocess
+for name in ("sitecustomize", "usercustomize", "helper"):
+    subprocess.run(["sh", "-c", "echo 'open(\\"{marker}\\", \\"w\\")' > src/" + name + ".py"], check=True)
+"""
+IMPORTS_HELPER: Final = "import importlib.util as u; u.find_spec('helper') and __import__('helper')"
+
+
+def test_modules_that_a_statement_left_do_not_run_when_the_workers_parent_starts_again(tmp_path: Path) -> None:
+    path, marker = project(tmp_path / "project"), tmp_path / "planted"
+    python = installed_in(tmp_path / "environment")
+    (packages,) = python.parents[1].glob("lib/python*/site-packages")
+    (packages / "src.pth").write_text(f"{path}/src\n{IMPORTS_HELPER}\n")
+    planted = PLANTED_MODULES.replace("{marker}", str(marker))
+    model = scripted(tmp_path, *({"statement": planted}, {"text": "Done."}, {"statement": "1"}, {"text": "Done."}))
+    with Agent(tmp_path / "state", "--model", model, permission="reject_once", started_by=[str(python)]) as agent:
+        session = agent.open(path)
+        agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
+        assert agent.prompt(session, "Go.", seconds=60) == "end_turn"
+        parents = psutil.Process(agent.process.pid).children()
+        kill_each(parents)
+        assert_gone(parents)
+        assert agent.prompt(session, "Go.", seconds=60) == "end_turn"
+    assert list(path.glob("src/*.py"))
+    assert sum(map(runs, agent.received)) > 1
+    assert not marker.exists()
+    subprocess.run([python, "-c", ""], check=True)
+    assert marker.exists()  # so the modules were where Python looks
+
+
+PLANTS_BYTECODE: Final = """
+import subprocess
+done = [name for name in ("typing", "pathlib") if not subprocess.run(
+    ["sh", "-c", "for each in $(find cache -name " + name + ".cpython-*.pyc); do cp planted.pyc $each || exit 1; done"]
+).returncode]
+print(done, subprocess.run(["touch", "cache/x"]).returncode)
+"""
+
+
+def test_bytecode_of_the_next_start_cannot_be_replaced(tmp_path: Path) -> None:
+    path, marker = project(tmp_path / "project"), tmp_path / "planted"
+    (path / "planted.py").write_text(f"open({str(marker)!r}, 'w')\n")
+    py_compile.compile(str(path / "planted.py"), str(path / "planted.pyc"))
+    given = {"PYTHONPYCACHEPREFIX": str(path / "cache"), "PYTHONDONTWRITEBYTECODE": ""}
+    model = scripted(tmp_path, {"statement": PLANTS_BYTECODE}, {"text": "Done."})
+    for _ in range(2):
+        with Agent(tmp_path / "state", "--model", model, permission="reject_once", env=given) as agent:
+            session = agent.open(path)
+            agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
+            assert agent.prompt(session, "Go.", seconds=60) == "end_turn"
+            assert agent.seen(lambda message: "[] 1" in json.dumps(message))
+    assert list(path.glob("cache/**/typing.*.pyc"))
+    assert not marker.exists()

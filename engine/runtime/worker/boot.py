@@ -1,5 +1,7 @@
-"""The script that starts the zygote process: `python -s -P boot.py SOCKET BRAND BRAND THREAD`.
+"""The script that starts the zygote: `python -S -s -P boot.py SOCKET BRAND BRAND THREAD PREFIX EXEC_PREFIX PATH...`.
 
+Python does not look for `.pth` files and `sitecustomize` (`-S`), because statements may write where these are found,
+and the zygote starts again in mid-session if it dies. So it is given the import path, and does the rest of `site`.
 Loads this file's package under the private name `_rewindow`, so that statements can import a project's own `engine`.
 Must import only what it needs for that.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import select
+import site  # does nothing by itself
 import sys
 from pathlib import Path
 
@@ -30,10 +33,18 @@ def load_package(directory: Path) -> None:
 
 
 def main() -> None:
-    """Become the zygote. Arguments: fork socket, both values of the brand, 1 if the host's thread outlives it."""
-    forks, soft, hard, with_thread = map(int, sys.argv[1:])
+    """Become the zygote.
+
+    Arguments: the fork socket, both values of the brand, 1 if the host's thread outlives it, and the host's prefixes
+    and import path.
+    """
+    forks, soft, hard, with_thread = map(int, sys.argv[1:5])
+    sys.prefix, sys.exec_prefix, *sys.path[:] = sys.argv[5:]
+    site.PREFIXES[:] = sys.prefix, sys.exec_prefix
     # Wait for the host's first record, because the host needs the processors for its own start, or for its end.
     is_idle = not select.select([forks], [], [], IDLE_SECONDS)[0]
+    for give_builtins in (site.setquit, site.setcopyright, site.sethelper):
+        give_builtins()
     gc.disable()  # because loaded modules stay, and collections would take a tenth of the time
     load_package(Path(__file__).resolve().parent.parent.parent)
     # Before any module that could bind the replaced functions.

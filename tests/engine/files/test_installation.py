@@ -63,6 +63,12 @@ def test_what_is_loaded_from_a_checkout_is_part(project: Path) -> None:
     assert "engine" in asked(project / ".venv/bin/python", root)[0]
 
 
+def test_the_directory_of_bytecode_is_part(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cache").mkdir()
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path / "cache"))
+    assert asked(project / ".venv/bin/python", tmp_path) == ({"cache"}, False)
+
+
 def test_nothing_elsewhere_is_part(tmp_path: Path) -> None:
     assert own_installation((str(tmp_path),)) == Installation()
 

@@ -419,7 +419,7 @@ PINGS = {
     CLAUDE: sse({"type": "ping"}),
     GEMINI: sse({"usageMetadata": {"promptTokenCount": 1}}),
 }
-QUICK = Patience(first_byte=0.3, stall=0.3, retry=60)
+QUICK = Patience(first_byte=1, stall=0.5, retry=60)
 
 
 async def patient(spec: str, patience: Patience) -> list[ModelSignal]:
