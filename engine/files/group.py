@@ -24,7 +24,7 @@ from .globs import OVERVIEW, Glob
 from .group_summary import RULES, Part, Rules, checked_rules, need_of, summarize
 from .manifest import ManifestChange
 from .node import Aspect, NodeBase, NodeContext, mutating
-from .rendered import All, Budget, RenderedView, ShownRevisions, checked_budget, limit_of
+from .rendered import All, Budget, DefaultTokens, RenderedView, ShownRevisions, checked_budget, limit_of
 from .revision import Revision, without_content
 from .ticks import UNCHANGED, FileDiff, Frequency, TickResult, bottom_up
 
@@ -211,6 +211,7 @@ class GroupHandle(NodeBase):
     __slots__ = ("_dirty", "_members", "_moved", "_names", "_parts", "_rendered", "_rules", "_stale")
 
     obj_type: ClassVar[str] = "group"
+    DEFAULT_TOKENS: ClassVar[DefaultTokens] = DefaultTokens(4000)
     _PUBLIC: ClassVar[tuple[str, ...]] = (
         *NodeBase._PUBLIC,
         *("members", "summary_rendered", "summary_policy", "Add", "Remove", "Replace", "SetSalience"),

@@ -27,7 +27,7 @@ from .group_summary import Part
 from .node import Aspect, NodeBase, NodeContext, mutating
 from .outline.model import Outline, unpacked
 from .outlines import AT_ONCE
-from .rendered import All, Budget, RenderedView, ShownRevision, ShownRevisions, checked_budget, limit_of
+from .rendered import All, Budget, DefaultTokens, RenderedView, ShownRevision, ShownRevisions, checked_budget, limit_of
 from .revision import Revision
 from .ticks import UNCHANGED, Frequency, TickResult
 
@@ -205,6 +205,7 @@ class ViewHandle(NodeBase):
     )
 
     obj_type: ClassVar[str] = "view"
+    DEFAULT_TOKENS: ClassVar[DefaultTokens] = DefaultTokens(2000)
     _PUBLIC: ClassVar[tuple[str, ...]] = (
         *NodeBase._PUBLIC,
         *("pos", "place", "window_spec", "source_fingerprint", "dirty_flags", "revision", "SetPos", "Scroll"),

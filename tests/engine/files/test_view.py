@@ -101,6 +101,16 @@ def test_what_is_not_supported_is_refused_and_changes_nothing(desk: Desk, statem
     assert desk.run("").events == ()
 
 
+@pytest.mark.parametrize("made", ["view('a.md')", "group(view('a.md'))"])
+def test_the_default_budget_that_is_set_is_a_change(desk: Desk, made: str) -> None:
+    desk.run(f"a = {made}")
+    node = desk.get("a")
+    before = node.GetDigest()
+    assert "chosen" not in before
+    desk.run(f"a.SetTokens({node.DEFAULT_TOKENS})")
+    assert node.GetDigest() == {**before, "chosen": True}
+
+
 def test_state_is_set_by_methods_only(desk: Desk) -> None:
     desk.run("a = view(text='x')")
     for name in ("tokens", "lod", "mode", "freq", "pos", "obj_id", "last_tick_turn", "dirty"):

@@ -31,7 +31,7 @@ from ....files.looks import Looks
 from ....files.node import NodeBase, schedule
 from ....files.outline.model import Outliner
 from ....files.outlines import Outlines
-from ....files.rendered import All, Budget, DefaultTokens, checked_budget
+from ....files.rendered import All, Budget, checked_budget
 from ....files.revision import Revision
 from ....files.sources import Files
 from ....files.tails import FeedItem, HandleRow, Looked, News, Policy
@@ -57,8 +57,6 @@ from .trees import DirectTrees, Globs
 
 _LAST_LINE: Final = 10**12
 _LONGEST_REASON: Final = 200
-_VIEW_TOKENS: Final = DefaultTokens(2000)
-_GROUP_TOKENS: Final = DefaultTokens(4000)
 Mode = Literal["paused", "running"]
 _N = TypeVar("_N", bound=NodeBase)
 _DIFFERENCE_CHARS = 2_000
@@ -387,7 +385,7 @@ class NodeNames:
         self,
         path: object = None,
         pos: Pos = "0:0",
-        tokens: Budget = _VIEW_TOKENS,
+        tokens: Budget = ViewHandle.DEFAULT_TOKENS,
         lod: int = 0,
         mode: Mode | None = None,
         freq: Frequency | Literal["Periodic", "paused"] | None = None,
@@ -431,7 +429,7 @@ class NodeNames:
     def _group(
         self,
         *members: NodeBase | str,
-        tokens: Budget = _GROUP_TOKENS,
+        tokens: Budget = GroupHandle.DEFAULT_TOKENS,
         lod: int = 1,
         mode: Mode | None = None,
         freq: Frequency | Literal["Periodic", "paused"] | None = None,
