@@ -88,6 +88,7 @@ each command with its output.
   Each statement costs a reply, and often a question to the user.
 - `edit` is for files that exist: give the shortest text that occurs there once, exactly as it is, indentation included.
   A miss names the nearest lines. `write` is for new files.
+- To read one function or class, start there: `view("app.py", "class App", tokens=600)`.
 - `grep` and `find` return lists, to loop over.
 - Run the project's tests with `bash`, as the last expression: its output and exit code are the result.
 - After an edit, `view(...)`, or `readme.Refresh(); show(readme)`, shows the new content in the same statement.
