@@ -114,6 +114,15 @@ def _real_ways() -> list[str]:
     return [os.path.join(os.path.realpath(os.path.dirname(each)), os.path.basename(each)) for each in _ways]
 
 
+def is_within(place: str, roots: tuple[str, ...]) -> bool:
+    """Return whether a real place is in these directories, and not kept out."""
+    try:
+        _check_inside(place, roots)
+    except PermissionError:
+        return False
+    return True
+
+
 def own_below(directory: str) -> tuple[str, ...]:
     """Return the directories in this one that are kept out, by their paths from there."""
     top = os.path.join(directory, "")

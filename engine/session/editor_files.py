@@ -26,11 +26,10 @@ import anyio
 import anyio.to_thread
 
 from ..core.clock import Clock
-from ..core.domain import is_inside
 from ..core.encodings import decode, line_ends, with_line_ends
 from ..files.buffers import if_saved, mark_of
 from ..files.revision import LARGEST
-from ..files.safe_open import opened_file
+from ..files.safe_open import is_within, opened_file
 from ..files.sources import Editor
 from .tools import Workspace
 
@@ -176,7 +175,7 @@ class EditorBuffers:
             TimeoutError: the editor has not answered in time.
             LookupError: its text cannot be used; the reason is a clause about the file.
         """
-        if self.editor is None or not is_inside(file.place, self._workspace.real_roots):
+        if self.editor is None or not is_within(file.place, self._workspace.roots):
             return None
         if file.place != file.path:
             self._links[file.path] = file.place

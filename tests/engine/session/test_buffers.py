@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from engine.files.revision import LARGEST
+from engine.files.safe_open import keep_out
 from engine.session.editor_files import EditorBuffers
 from engine.session.tools import Workspace
 from tests.support.fixed import FixedClock
@@ -72,6 +73,18 @@ async def test_many_files_are_asked_for_some_at_a_time(tmp_path: Path) -> None:
     found = await attached(tmp_path, editor).texts(paths(tmp_path, *names))
     assert found == {str(tmp_path / "a"): "A"} | dict.fromkeys(paths(tmp_path, *names[2:]))
     assert 1 < editor.most_at_once <= 16
+
+
+async def test_own_state_in_a_home_directory_is_not_requested(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    keep_out(tmp_path / "state")
+    (tmp_path / "link").symlink_to("state/token")
+    editor = Texts(tmp_path, token="secret", link="secret", notes="mine")
+    buffers = attached(tmp_path, editor)
+    asked = paths(tmp_path, "state/token", "link", "notes")
+    assert await buffers.texts(asked) == dict(zip(asked, (None, None, "mine"), strict=True))
+    assert await buffers.unsaved("state/token", changes=True) is None
+    assert editor.asked == ["notes"]
 
 
 async def test_files_outside_are_not_requested_even_through_a_link(tmp_path: Path) -> None:
