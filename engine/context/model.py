@@ -78,6 +78,15 @@ class StatementAsked(Struct, frozen=True):
     rest_left_out: bool = False
 
 
+class CallRefused(Struct, frozen=True):
+    """The model made a call that cannot be run: the model is told the `reason` as the call's failed result."""
+
+    tool: str
+    arguments: dict[str, object]
+    reason: str
+    tool_call_id: str | None = None
+
+
 class ReplyEnded(Struct, frozen=True):
     """The reply is complete, was truncated for its length, or was refused."""
 
@@ -112,7 +121,7 @@ class CallRetried(Struct, frozen=True):
     withdrawn: bool = False
 
 
-ModelSignal = TextDelta | ReasoningDelta | StatementAsked | TokensUsed | CallRetried | ReplyEnded
+ModelSignal = TextDelta | ReasoningDelta | StatementAsked | CallRefused | TokensUsed | CallRetried | ReplyEnded
 """The parts of a reply, in order."""
 
 

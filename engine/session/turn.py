@@ -110,10 +110,11 @@ class WantedStatement(Struct, frozen=True):
 
 
 class Replied(Struct, frozen=True):
-    """The model's reply is complete."""
+    """The model's reply is complete. `refused`: it has only calls that could not be run, which the model must know."""
 
     wanted: WantedStatement | None = None
     cause: Literal["end", "length", "refusal"] = "end"
+    refused: bool = False
 
 
 class ContextFull(Struct, frozen=True):
@@ -201,7 +202,7 @@ class Input(Enum):
     CONDENSED = "the condensation is done"
     REPLY_ASKS = "a reply with a statement that the user decides about"
     REPLY_RUNS = "a reply with a statement to run"
-    REPLY_STEERED = "a reply without a statement, and something was said that no call has read"
+    REPLY_UNREAD = "a reply without a statement, and something that no call has read: a message, or a refused call"
     REPLY_ENDS = "a reply without a statement"
     REPLY_CUT = "a reply that was cut by length"
     REPLY_REFUSED = "a reply that was refused"
@@ -260,7 +261,7 @@ TRANSITIONS: Final[dict[tuple[State, Input], Transition]] = {
     (_TICKING, Input.CANCEL): _TO_CANCELLING,
     (_CALLING, Input.REPLY_ASKS): Transition(_ASKING, Action.ASK),
     (_CALLING, Input.REPLY_RUNS): Transition(_RUNNING, Action.RUN),
-    (_CALLING, Input.REPLY_STEERED): _TO_TICK,
+    (_CALLING, Input.REPLY_UNREAD): _TO_TICK,
     (_CALLING, Input.REPLY_ENDS): Transition(_STOPPED, Action.STOP, "end_turn"),
     (_CALLING, Input.REPLY_CUT): Transition(_STOPPED, Action.STOP, "max_tokens"),
     (_CALLING, Input.REPLY_REFUSED): Transition(_STOPPED, Action.STOP, "refusal"),
@@ -337,10 +338,10 @@ class Turn:
                 return Input.TICKED if self._calls < self._max_rounds else Input.TICKED_LAST
             case ContextFull():
                 return Input.FULL if self._condensations_left else Input.FULL_AGAIN
-            case Replied(wanted=wanted, cause="end"):
+            case Replied(wanted=wanted, cause="end", refused=refused):
                 if wanted is not None:
                     return Input.REPLY_ASKS if wanted.ask else Input.REPLY_RUNS
-                return Input.REPLY_STEERED if self._is_steered else Input.REPLY_ENDS
+                return Input.REPLY_UNREAD if self._is_steered or refused else Input.REPLY_ENDS
             case Replied(cause=cause):
                 return Input.REPLY_CUT if cause == "length" else Input.REPLY_REFUSED
             case Answered(allowed=allowed):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 import httpx2
+from msgspec.structs import replace
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import (
     ModelAPIError,
@@ -68,7 +69,7 @@ from ..model import (
 from ..tail.results import STATEMENT_TOOL
 from .messages import Dialect, signature_of, to_messages
 from .providers import ProviderFailure, Route, address_shown
-from .written_replies import DESCRIPTION, PARAMETERS, source_of
+from .written_replies import DESCRIPTION, PARAMETERS, read_call
 
 if TYPE_CHECKING:
     from pydantic_ai.models.anthropic import AnthropicModelSettings
@@ -112,6 +113,8 @@ _QUOTES: Final = str.maketrans("", "", "\"'`")
 
 _LONGEST: Final = 500
 _LONGEST_SECONDS: Final = 3_600.0
+_MOST_CALLS: Final = 8
+"""Calls of one reply that are read. Later ones are left out."""
 _CONNECT_SECONDS: Final = 10.0
 
 
@@ -352,15 +355,12 @@ def _price(response: StreamedResponse) -> float | None:
 
 
 class _Answer:
-    """Reads the events of an answer.
-
-    The first call is the reply's statement; a second one is omitted.
-    """
+    """Reads the events of an answer."""
 
     def __init__(self, signer: str | None) -> None:
         self._signer = signer
-        self._call: ToolCallPart | None = None
-        self._has_more_calls = False
+        self._calls: list[ToolCallPart] = []
+        self._has_more = False
 
     def read(self, event: ModelResponseStreamEvent) -> list[ModelSignal]:
         match event:
@@ -375,8 +375,8 @@ class _Answer:
             case PartEndEvent(part=ThinkingPart() as part) if self._signer and part.signature:
                 return [ReasoningDelta("", signature_of(part), self._signer)]
             case PartEndEvent(part=ToolCallPart() as part):
-                self._has_more_calls = self._call is not None
-                self._call = self._call or part
+                self._has_more = len(self._calls) >= _MOST_CALLS
+                self._calls += [] if self._has_more else [part]
                 return []
             case _:
                 return []
@@ -400,17 +400,18 @@ class _Answer:
                 return [*signals, ReplyEnded("refusal")]
             case "error":
                 raise ModelError(f"the provider ended the reply with an error: {details.get('finish_reason')}")
-            case None if self._call is None:
+            case None if not self._calls:
                 raise ProviderFailure(ModelError("the reply ended early"), transient=True, slow=True)
             case _:
-                asked = self._asked(self._call) if self._call is not None and statements else []
-                return [*signals, *asked, ReplyEnded()]
+                return [*signals, *(self._asked() if statements else ()), ReplyEnded()]
 
-    def _asked(self, call: ToolCallPart) -> list[ModelSignal]:
+    def _asked(self) -> list[ModelSignal]:
         signals: list[ModelSignal] = []
-        signature = (call.provider_details or {}).get("thought_signature")
-        if self._signer and isinstance(signature, str):
-            signals.append(ReasoningDelta("", signature, self._signer))
-        source = source_of(call.tool_name, call.args)
-        asked = StatementAsked(source, tool_call_id=call.tool_call_id, rest_left_out=self._has_more_calls)
-        return [*signals, asked]
+        for part in self._calls:
+            signature = (part.provider_details or {}).get("thought_signature")
+            if self._signer and isinstance(signature, str):
+                signals.append(ReasoningDelta("", signature, self._signer))
+            call = read_call(part.tool_name, part.args, part.tool_call_id)
+            is_cut = self._has_more and isinstance(call, StatementAsked)
+            signals.append(replace(call, rest_left_out=True) if is_cut else call)
+        return signals

@@ -10,7 +10,8 @@ A block opens with the tag as HTML has it: any case, quotes, spaces and further 
 line or in a fenced block is quoted and opens nothing; nor does a tag of another type, `&lt;script`, or anything in
 thinking that a server sends as the beginning of the text, in `<think>`. A block closes at the first `</script>` that is
 not in a string of the cell, because cells write HTML; if the quotes do not match and the rest is a string, at the first
-`</script>` of all. A block without an end is text, because half a cell cannot be told from a whole one.
+`</script>` of all. A block without an end is not run, because half a cell cannot be told from a whole one: it is a
+refused call if the model writes its statements, else text.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from msgspec.structs import replace
 
 from ...core.text import cut_line
 from ..model import (
+    CallRefused,
     CallRetried,
     ModelError,
     ModelSignal,
@@ -221,6 +223,11 @@ class BlockReader:
         """Whether a block is open."""
         return self._cell is not None and self.source is None
 
+    @property
+    def inside(self) -> str:
+        """The cell of the open block so far."""
+        return "" if self._cell is None else _FIRST_LINE.sub("", self._cell.text, count=1)
+
     def read(self, piece: str) -> str:
         """Read the next piece.
 
@@ -318,40 +325,51 @@ PARAMETERS: Final[dict[str, object]] = {
     "additionalProperties": False,
 }
 _SHOWN: Final = 200
+_LONGEST: Final = 2_000
+_INVALID: Final = "invalid"
+WRONG_ARGUMENTS: Final = 'this call was not run: its arguments must be {"source": "<a cell of Python>"}'
+ONE_CALL: Final = "this call was not run: only the first call of a reply is; call again"
 
 
 class _Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
 
 
-def source_of(tool: str, arguments: str | dict[str, object] | None) -> str:
-    """Return the cell of a call, given its arguments as a JSON text or an object.
-
-    An invalid call becomes a cell that raises the problem. So the model reads its mistake in a result, like any other,
-    and the provider sees each call answered.
-    """
+def read_call(tool: str, arguments: str | dict[str, object] | None, call: str | None) -> StatementAsked | CallRefused:
+    """Read a call, given its arguments as a JSON text or an object, and its id."""
     if tool != STATEMENT_TOOL:
-        return raising(NameError, f"unknown tool {tool!r}; call {STATEMENT_TOOL!r} with a cell as `source`")
+        return _refused(tool, arguments, unknown_tool(tool), call)
     try:
         if isinstance(arguments, str):
-            return msgspec.json.decode(arguments, type=_Arguments).source
-        return msgspec.convert(arguments or {}, _Arguments).source
+            read = msgspec.json.decode(arguments, type=_Arguments)
+        else:
+            read = msgspec.convert(arguments or {}, _Arguments)
     except (msgspec.MsgspecError, UnicodeError) as error:
-        given = arguments if isinstance(arguments, str) else repr(arguments)
-        return raising(
-            TypeError, f'arguments must be {{"source": "<a cell of Python>"}}; {error}: {cut_line(given, _SHOWN)}'
-        )
+        return _refused(tool, arguments, f"{WRONG_ARGUMENTS}: {error}", call)
+    return StatementAsked(read.source, call)
 
 
-def raising(kind: type[Exception], message: str) -> str:
-    """Return a cell that raises a message."""
-    return f"raise {kind.__name__}({message!r})"
+def unknown_tool(tool: str) -> str:
+    """Say that there is no tool of this name."""
+    return f"there is no tool {cut_line(tool, _SHOWN)!r}; call {STATEMENT_TOOL!r} with a cell of Python as `source`"
+
+
+def _refused(tool: str, arguments: str | dict[str, object] | None, reason: str, call: str | None) -> CallRefused:
+    if isinstance(arguments, str):
+        # Providers take an object only, so the model reads an invalid text as the value of one.
+        try:
+            given = msgspec.json.decode(arguments, type=dict[str, object])
+        except (msgspec.MsgspecError, UnicodeError):
+            given = dict[str, object]({_INVALID: cut_line(arguments, _LONGEST)})
+    else:
+        given = arguments or {}
+    return CallRefused(tool, given, reason, call)
 
 
 # --- replies ---------------------------------------------------------------------------------------------------------
 
 
-_NOT_CLOSED = f"the block has no {CLOSING}, so it was not run; write the whole block again"
+NOT_CLOSED: Final = f"the block has no {CLOSING}, so it was not run; write the whole block again"
 
 
 async def with_written_statement(
@@ -387,7 +405,7 @@ class _ReplyReader:
     def __init__(self, calls_tools: bool) -> None:
         self._calls_tools = calls_tools
         self._blocks = BlockReader()
-        self._call: StatementAsked | None = None
+        self._calls: list[StatementAsked | CallRefused] = []
         self._ended = ReplyEnded()
 
     @property
@@ -400,34 +418,46 @@ class _ReplyReader:
                 return _said(self._blocks.read(text))
             case ReasoningDelta():
                 return [*_said(self._blocks.interrupt()), signal]
-            case StatementAsked():
-                self._call = signal if self._call is None else replace(self._call, rest_left_out=True)
+            case StatementAsked() if any(isinstance(call, StatementAsked) for call in self._calls):
+                again = CallRefused(STATEMENT_TOOL, {"source": signal.source}, ONE_CALL, signal.tool_call_id)
+                self._calls.append(again)
+            case StatementAsked() | CallRefused():
+                self._calls.append(signal)
             case ReplyEnded():
                 self._ended = signal
             case CallRetried(withdrawn=True):
-                self._blocks, self._call, self._ended = BlockReader(), None, ReplyEnded()
+                self._blocks, self._calls, self._ended = BlockReader(), [], ReplyEnded()
                 return [signal]
             case TokensUsed() | CallRetried():
                 return [signal]
         return []
 
     def kept(self) -> Sequence[ModelSignal]:
-        """Return the kept text that is in no block."""
-        return _said(self._blocks.end())
+        """Return the kept text that is in no block, or in one without an end, unless that is a refused call."""
+        text = self._blocks.end()
+        return [] if self._lacks_end else _said(text)
+
+    @property
+    def _lacks_end(self) -> bool:
+        return self._blocks.is_open and self._ended.cause == "end" and not self._calls_tools and not self._calls
 
     def ending(self) -> Sequence[ModelSignal]:
-        """Return the statement, if any, and why the reply ended.
+        """Return the calls or the statement, if any, and why the reply ended.
 
         Called after `kept`.
         """
-        blocks, call, ended = self._blocks, self._call, self._ended
-        if call is not None:
-            return [replace(call, rest_left_out=call.rest_left_out or blocks.source is not None), ended]
+        blocks, ended = self._blocks, self._ended
+        if self._calls:
+            return [*(_with_rest(call, blocks.source is not None) for call in self._calls), ended]
         if blocks.source is not None and ended.cause != "refusal":
             return [StatementAsked(blocks.source, rest_left_out=blocks.has_rest), ReplyEnded()]
-        if blocks.is_open and ended.cause == "end" and not self._calls_tools:
-            return [StatementAsked(raising(SyntaxError, _NOT_CLOSED)), ended]
+        if self._lacks_end:
+            return [CallRefused(STATEMENT_TOOL, {"source": blocks.inside}, NOT_CLOSED), ended]
         return [ended]
+
+
+def _with_rest(call: StatementAsked | CallRefused, has_rest: bool) -> StatementAsked | CallRefused:
+    return replace(call, rest_left_out=True) if has_rest and isinstance(call, StatementAsked) else call
 
 
 def _said(text: str) -> Sequence[ModelSignal]:

@@ -6,7 +6,18 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from itertools import islice
 
-from ...context.model import CallRetried, ModelSignal, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta, TokensUsed
+from msgspec.structs import replace
+
+from ...context.model import (
+    CallRefused,
+    CallRetried,
+    ModelSignal,
+    ReasoningDelta,
+    ReplyEnded,
+    StatementAsked,
+    TextDelta,
+    TokensUsed,
+)
 from ...context.models.written_replies import with_written_statement
 from ...context.tail.prompt import LARGEST_NODES, Account
 from ...context.tail.results import STATEMENT_TOOL
@@ -14,7 +25,7 @@ from ...context.tail.sent_prompts import SentProjections, shared_length
 from ...core.errors import InvalidEventError, StoreError
 from ...core.ids import BlobDigest, MessageId, Minter, ObjId, ToolCallId
 from ...log.event_log import EventLog
-from ...log.events.conversation import AgentReasoning, AgentText, ThinkingBlock, ToolCall
+from ...log.events.conversation import AgentReasoning, AgentText, ThinkingBlock, ToolCall, ToolResult
 from ...log.events.session import ModelCallEnded, ProjectionSent
 from ...log.redaction import Redactor
 from ...log.store.schema import digest_of
@@ -52,9 +63,9 @@ class ReplyRecorder:
         """Consume the stream. The open item is appended however the stream ends, even by cancellation.
 
         A statement that is written in the reply's text is removed from it. `ask` is set on a statement that the user
-        has not typed; whether the user is asked is decided elsewhere.
+        has not typed; whether the user is asked is decided elsewhere. A refused call gets its result at once.
         """
-        statement: StatementAsked | None = None
+        calls: list[StatementAsked | CallRefused] = []
         ended = ReplyEnded()
         try:
             async with aclosing(with_written_statement(stream, calls_tools=self._calls_tools)) as signals:
@@ -63,8 +74,8 @@ class ReplyRecorder:
                     match signal:
                         case TextDelta() | ReasoningDelta():
                             await self._stream(signal)
-                        case StatementAsked():
-                            statement = signal
+                        case StatementAsked() | CallRefused():
+                            calls.append(signal)
                         case ReplyEnded():
                             ended = signal
                         case TokensUsed():
@@ -73,10 +84,16 @@ class ReplyRecorder:
                             self._retry(signal)
         finally:
             self._end_item()
-        if statement is None or ended.cause != "end":
+        if not calls or ended.cause != "end":
             return t.Replied(cause=ended.cause)
-        call = self._call(statement)
-        return t.Replied(t.WantedStatement(statement.source, call, ask=not statement.typed))
+        wanted: t.WantedStatement | None = None
+        for asked in calls:  # in their order, because some providers sign only the first call of a reply
+            call = self._call(asked)
+            if isinstance(asked, CallRefused):
+                self._log.append(ToolResult(tool_call_id=call, status="error", text=asked.reason))
+            else:
+                wanted = t.WantedStatement(asked.source, call, ask=not asked.typed)
+        return t.Replied(wanted, refused=wanted is None)
 
     async def _stream(self, delta: TextDelta | ReasoningDelta) -> None:
         if type(delta) is not self._item:
@@ -135,7 +152,7 @@ class ReplyRecorder:
                 )
             )
 
-    def _call(self, asked: StatementAsked) -> ToolCallId:
+    def _call(self, asked: StatementAsked | CallRefused) -> ToolCallId:
         call = ToolCallId(asked.tool_call_id) if asked.tool_call_id else self._minter.tool_call()
         try:
             self._append_call(call, asked)
@@ -145,18 +162,18 @@ class ReplyRecorder:
             self._append_call(call, asked)
         return call
 
-    def _append_call(self, call: ToolCallId, asked: StatementAsked) -> None:
-        self._log.append(
-            ToolCall(
-                tool_call_id=call,
-                tool=STATEMENT_TOOL,
-                arguments={"source": asked.source},
-                llm_response_id=self._response,
-                thinking=tuple(self._thinking),
-                typed=asked.typed,
-                rest_left_out=asked.rest_left_out,
-            )
+    def _append_call(self, call: ToolCallId, asked: StatementAsked | CallRefused) -> None:
+        event = ToolCall(
+            tool_call_id=call, tool=STATEMENT_TOOL, llm_response_id=self._response, thinking=tuple(self._thinking)
         )
+        if isinstance(asked, CallRefused):
+            event = replace(event, tool=asked.tool, arguments=asked.arguments)
+        else:
+            event = replace(
+                event, arguments={"source": asked.source}, typed=asked.typed, rest_left_out=asked.rest_left_out
+            )
+        self._log.append(event)
+        self._thinking = []  # the next call has what follows
 
 
 class ModelCallRecords:

@@ -11,7 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from engine import Session, Ticket
-from engine.context.model import ModelError, ModelSignal, Prompt, StatementAsked, TextDelta
+from engine.context.model import CallRefused, ModelError, ModelSignal, Prompt, StatementAsked, TextDelta
+from engine.context.models.written_replies import ONE_CALL
 from engine.core.errors import EnvironmentUnavailableError, TurnFailedError
 from engine.log.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
 from engine.log.events.execution import ExecutionFinished
@@ -36,8 +37,43 @@ def assert_whole(session: Session) -> None:
     assert isinstance(session.events[-1], RunStop)
 
 
+def assert_whole_in_any_order(session: Session) -> None:
+    calls, results = events_of(session, ToolCall), events_of(session, ToolResult)
+    assert sorted(event.tool_call_id for event in results) == sorted(event.tool_call_id for event in calls)
+
+
 def last_stop(session: Session) -> RunStop:
     return events_of(session, RunStop)[-1]
+
+
+async def test_a_model_reads_why_a_call_was_not_run(tmp_path: Path) -> None:
+    searched = CallRefused("grep", {"pattern": "x"}, "there is no tool 'grep'", "c1")
+    replies: list[Sequence[ModelSignal]] = [
+        [searched],
+        [searched, StatementAsked("6 * 7", "c2", typed=True), StatementAsked("8", "c3", typed=True)],
+        [TextDelta("Done.")],
+    ]
+    model = AnsweringModel(lambda _: replies.pop(0))
+    async with session_in(tmp_path, model=model) as session:
+        assert (await session.accept("go").end()).cause == "end_turn"
+        assert_whole_in_any_order(session)
+        calls = events_of(session, ToolCall)
+        assert [(call.tool, call.arguments) for call in calls] == [
+            ("grep", {"pattern": "x"}),
+            ("grep", {"pattern": "x"}),
+            ("python", {"source": "6 * 7"}),
+            ("python", {"source": "8"}),
+        ]
+        results = {event.tool_call_id: (event.status, event.text) for event in events_of(session, ToolResult)}
+        assert [results[call.tool_call_id] for call in calls] == [
+            ("error", "there is no tool 'grep'"),
+            ("error", "there is no tool 'grep'"),
+            ("ok", "42"),
+            ("error", ONE_CALL),
+        ]
+        assert [len(events_of(session, ExecutionFinished)), len(model.prompts)] == [1, 3]
+        read = [event.text for event in model.prompts[1].messages if isinstance(event, ToolResult)]
+        assert read == ["there is no tool 'grep'"]
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -39,7 +39,14 @@ from engine.session.turn import (
 C = ToolCallId("c")
 RUNS = Replied(WantedStatement("x = 1", C))
 ASKS = Replied(WantedStatement("y = 2", C, ask=True))
-REPLIES: tuple[Outcome, ...] = (Replied(), RUNS, ASKS, Replied(cause="length"), Replied(cause="refusal"))
+REPLIES: tuple[Outcome, ...] = (
+    Replied(),
+    Replied(refused=True),
+    RUNS,
+    ASKS,
+    Replied(cause="length"),
+    Replied(cause="refusal"),
+)
 OUTCOMES: tuple[Outcome, ...] = (
     Begin(),
     Ticked(),

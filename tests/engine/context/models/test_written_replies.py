@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.context.model import (
+    CallRefused,
     ModelError,
     ModelSignal,
     ReasoningDelta,
@@ -21,7 +22,7 @@ from engine.context.model import (
     TextDelta,
     TokensUsed,
 )
-from engine.context.models.written_replies import LONGEST_TAG, BlockReader, with_written_statement
+from engine.context.models.written_replies import LONGEST_TAG, NOT_CLOSED, ONE_CALL, BlockReader, with_written_statement
 from engine.context.tail.results import CLOSING, OPENING
 from tests.support.block_reference import block_in
 from tests.support.examples import examples
@@ -109,8 +110,13 @@ async def test_text_streams_and_the_block_becomes_a_call() -> None:
             [*said("a"), StatementAsked("1", "c1", rest_left_out=True), END],
         ),
         (
-            [StatementAsked("1", "c1"), StatementAsked("2", "c2"), END],
-            [StatementAsked("1", "c1", rest_left_out=True), END],
+            [CallRefused("x", {}, "no"), StatementAsked("1", "c1"), StatementAsked("2", "c2"), END],
+            [
+                CallRefused("x", {}, "no"),
+                StatementAsked("1", "c1"),
+                CallRefused("python", {"source": "2"}, ONE_CALL, "c2"),
+                END,
+            ],
         ),
         ([*said("a")], [*said("a"), END]),
     ],
@@ -119,14 +125,12 @@ async def test_what_counts_in_a_reply(signals: list[ModelSignal], found: list[Mo
     assert await read(*signals, calls_tools=calls_tools) == found
 
 
-async def test_unclosed_block_is_text_and_must_be_repeated() -> None:
-    text = f"{OPENING}\nrm('everything"
-    assert await read(*said(text), END) == [*said(text), END]
-    shown, asked, ended = await read(*said(text), END, calls_tools=False)
-    assert (shown, ended) == (TextDelta(text), END)
-    assert isinstance(asked, StatementAsked)
-    with pytest.raises(SyntaxError, match="no </script>, so it was not run"):
-        exec(asked.source, {})
+async def test_unclosed_block_is_text_or_must_be_repeated() -> None:
+    text = f"Now.\n{OPENING}\nrm('everything"
+    assert "".join(each.text for each in await read(*said(text), END) if isinstance(each, TextDelta)) == text
+    *shown, refused, ended = await read(*said(text), END, calls_tools=False)
+    assert (shown, ended) == (list(said("Now.\n")), END)
+    assert refused == CallRefused("python", {"source": "rm('everything"}, NOT_CLOSED)
 
 
 @pytest.mark.parametrize(("calls_tools", "taken"), [(False, 3), (True, 5)])
