@@ -42,6 +42,7 @@ class Row(NamedTuple):
 _SHELL: Final = "your shell runs it when it starts or ends"
 _GIT_OF_USER: Final = "git runs programs that it names, in every repository"
 
+_NPX: Final = "npm, npx and their relatives run code that it names, also when they start an MCP server"
 _PYTHON: Final = "Python runs it whenever it starts, if its directory is on the import path"
 
 _OWN: Final = ".config/rewindow"
@@ -71,6 +72,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("lefthook.yaml", "lefthook runs the programs that it names as hooks of git"),
     Row(".lefthook.yaml", "lefthook runs the programs that it names as hooks of git"),
     Row(".hg/hgrc", "Mercurial runs the hooks and programs that it names"),
+    *(Row(name, _NPX) for name in (".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", "bunfig.toml")),
     *(Row(name + suffix, _PYTHON) for name in ("sitecustomize", "usercustomize") for suffix in ("", ".py")),
     Row(".bashrc", _SHELL),
     Row(".bash_profile", _SHELL),

@@ -8,6 +8,7 @@ call: that is the business of `tool_calls`.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
@@ -202,9 +203,12 @@ class SessionServers:
             found = shutil.which(server.command, path=everywhere)
             left_out = f" but {found}, which statements could write; name it by that path to allow it" if found else ""
             raise FileNotFoundError(f"there is no program {printable(server.command)}{printable(left_out)}")
-        if everywhere is not None and (distrusted := (*written, *self._writable)):
+        distrusted = (*written, *self._writable)
+        if everywhere is not None and distrusted:
             # A server keeps its PATH for life, so the places that statements may write later are left out too.
             variables["PATH"] = search_path(everywhere, distrusted)
+        if distrusted and _imports_from_its_directory(command, server.args):
+            variables.setdefault("PYTHONSAFEPATH", "1")  # the server's own environment may say otherwise
         request = ServerRequest(argv=(command, *server.args), cwd=self._spec.cwd, variables=variables)
         return self._start(self._spec, request)
 
@@ -335,6 +339,11 @@ class SessionServers:
         if link.connection is None:
             raise ConnectionError(f"MCP server {link.name!r} is not connected: {link.reason or 'it does not answer'}")
         return link, link.connection
+
+
+def _imports_from_its_directory(command: str, arguments: Sequence[str]) -> bool:
+    """Return whether it is a Python that looks for modules in its working directory first."""
+    return os.path.basename(command).startswith("python") and not {"-m", "-c"}.isdisjoint(arguments)
 
 
 def _is_about(event: Event, module: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,10 +17,11 @@ from engine.session.servers import SessionServers
 
 pytestmark = pytest.mark.anyio
 NOTHING = cast(Any, None)
+TOOL = StdioServer(name="tool", command="tool")
 
 
-async def started(project: Path, written: tuple[str, ...]) -> list[ServerRequest]:
-    """What is started for the server `tool`, with PATH as in an activated environment of the project."""
+async def started(project: Path, written: tuple[str, ...], server: StdioServer = TOOL) -> list[ServerRequest]:
+    """What is started for the server, with PATH as in an activated environment of the project."""
     found: list[ServerRequest] = []
 
     def start(spec: EnvironmentSpec, request: ServerRequest) -> Any:
@@ -36,8 +38,9 @@ async def started(project: Path, written: tuple[str, ...]) -> list[ServerRequest
         servers={"tool": "tool"},
         variables={"PATH": f"{tool.parent}:/usr/bin:/bin"},
     )
-    named = {"tool": StdioServer(name="tool", command="tool")}
-    servers = SessionServers(named, spec, NOTHING, NOTHING, start, written=lambda: written, writable=(str(project),))
+    servers = SessionServers(
+        {"tool": server}, spec, NOTHING, NOTHING, start, written=lambda: written, writable=(str(project),)
+    )
     async with anyio.create_task_group() as tasks:
         servers.connect(tasks)
     return found
@@ -52,3 +55,20 @@ async def test_a_server_finds_no_program_where_statements_may_write_later(tmp_pa
 
 async def test_a_server_is_not_started_from_where_statements_have_written(tmp_path: Path) -> None:
     assert await started(tmp_path, (str(tmp_path),)) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "found"),
+    [
+        (("-m", "clock"), {}, "1"),
+        (("-u", "-c", "import clock"), {}, "1"),
+        (("-m", "clock"), {"PYTHONSAFEPATH": ""}, ""),
+        (("clock.py",), {}, None),
+    ],
+)
+async def test_python_finds_no_server_where_statements_may_write(
+    tmp_path: Path, arguments: tuple[str, ...], given: dict[str, str], found: str | None
+) -> None:
+    server = StdioServer(name="tool", command=sys.executable, args=arguments, env=given)
+    (request,) = await started(tmp_path, (), server)
+    assert request.variables.get("PYTHONSAFEPATH") == found
