@@ -15,6 +15,7 @@ import typer
 
 from ..core.errors import EngineError
 from ..core.installation import __version__
+from ..core.text import legible_line
 from .commands import COMMANDS, ExitCode, abandon_output, complaint, exit_code_lines
 
 EXAMPLES: Final = f"""\b
@@ -95,6 +96,7 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as error:
         if not hasattr(error, "exit_code"):  # typer's usage errors have an exit code and a method that prints them
             raise
+        error.message = "\n".join(map(legible_line, str(error).split("\n")))  # pyright: ignore - as below
         error.show()  # pyright: ignore - see above; the class is private to typer
         return int(error.exit_code)  # pyright: ignore - as above
     return int(code or 0)

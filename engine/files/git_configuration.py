@@ -62,6 +62,7 @@ _FROM_VARIABLE: Final = "--config-env"
 _KEYS_IN_VARIABLES, _VALUES_IN_VARIABLES = "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"
 _FILES_IN_VARIABLES: Final = ("GIT_CONFIG", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")
 _OF_GIT: Final = "%(prefix)/"
+_IF_THERE: Final = ":(optional)"
 """What git replaces by the directory that it is installed in, at the beginning of a path."""
 _USUAL_PREFIXES: Final = ("/", "/usr", "/usr/local", "/opt/homebrew")
 _PROGRAM_ENDS: Final = (".js", ".mjs", ".cjs", ".rb", ".pl", ".pm", ".lua", ".php", ".py")
@@ -170,6 +171,7 @@ def _files_in_variables(command: str) -> Iterator[str]:
 
 def _expanded(path: str) -> Iterator[str]:
     """Yield what a path in the configuration may mean; where git is installed is not known for sure."""
+    path = path.removeprefix(_IF_THERE)
     if not path.startswith(_OF_GIT):
         yield os.path.expanduser(path)
         return

@@ -288,6 +288,13 @@ def test_every_command_says_how_it_is_used(empty: Home) -> None:
         assert empty.run(command, "--help").stdout.startswith("Usage: ")
 
 
+def test_usage_error_controls_no_terminal(home: Home) -> None:
+    done = home.run("run", "a\x1b]52;c;aGk=\x07b")
+    assert done.returncode == 2
+    assert not {"\x1b", "\x07"} & set(done.stderr)
+    assert "rewindow run -p 'a\\x1b]52" in done.stderr
+
+
 def test_output_that_cannot_hold_every_character_is_escaped(home: Home) -> None:
     done = home.run_bytes("show", "ses_b", PYTHONIOENCODING="iso8859-7")
     assert (done.returncode, done.stderr, b"user> \\xe9" in done.stdout) == (0, b"", True)

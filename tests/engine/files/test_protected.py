@@ -552,6 +552,7 @@ def named(tmp_path: Path, configuration: str) -> set[str]:
         ("[core]\n\thooksPath = %(prefix)/..{root}/hooks", "hooks"),
         ("[core]\n\thooksPath = %(prefix)/../..{root}/hooks", "hooks"),
         ("[include]\n\tpath = %(prefix)/..{root}/more", "from-more"),
+        ("[core]\n\thooksPath = :(optional)hooks", "hooks"),
         ("[remotes]\n\tdefault = o ext::zz/t.sh", PROGRAM),
         ("[remote]\n\tpushDefault = ext::zz/t.sh", PROGRAM),
     ],
