@@ -1,8 +1,8 @@
 """The host's handle on a realm: the process namespace of one session's sandboxed statements and commands.
 
 `Realm` accepts the same requests for processes as the zygote. It is started with the first process, and again if it or
-the zygote was found dead. `hold` makes more paths read-only for a living worker. `Turns` excludes changes of files by
-the host while the processes of all realms are stopped. Must not know what runs in a realm, nor which paths are
+the zygote was found dead. `Holding` makes more paths read-only for a living worker. `Turns` excludes changes of files
+by the host while the processes of all realms are stopped. Must not know what runs in a realm, nor which paths are
 protected. Used by `worker_environment`.
 """
 
@@ -34,6 +34,8 @@ _CREDENTIALS: Final = Struct("=iII")
 _STILL_SECONDS: Final = 5.0
 _TURNS: Final[WeakKeyDictionary[Zygote, Turns]] = WeakKeyDictionary()
 _HOLD_SECONDS: Final = 10.0
+_STAY_WRITABLE: Final = "the protected paths could not be made read-only"
+_LONGEST_PATH: Final = 1 << 16
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PROGRAM: Final = (
     f"import sys; sys.path.append({os.path.dirname(_PACKAGE)!r});"
@@ -207,24 +209,61 @@ class Realm:
         return bool(poll.poll(0))
 
 
-async def hold(pid: int, domain: Domain, places: Sequence[str]) -> None:
-    """Make absolute paths read-only in the namespaces of that process. Takes some 30 ms.
+class Holding:
+    """Makes further paths read-only for the workers of one environment.
 
-    Paths that the domain does not allow to write anyway are skipped.
-
-    Raises:
-        EnvironmentUnavailableError: the paths stay writable.
+    The directories above such a path become mounts of their own. A process that has opened one before sees it below
+    that mount. So these directories are kept open as they were, and the paths become read-only there too.
     """
-    wanted = {"pid": pid, "writable": [*domain.writable, domain.scratch], "read_only": places}
-    command = [sys.executable, "-I", "-S", "-c", _PROGRAM]
-    try:
-        with anyio.fail_after(_HOLD_SECONDS):
-            done = await anyio.run_process(command, input=json.dumps(wanted).encode(), check=False)
-    except (OSError, TimeoutError) as error:
-        raise EnvironmentUnavailableError(f"the protected paths could not be made read-only: {error}") from None
-    if done.returncode:
-        reason = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise EnvironmentUnavailableError(f"the protected paths could not be made read-only: {reason}")
+
+    def __init__(self) -> None:
+        self._below: list[tuple[str, int]] = []
+
+    async def hold(self, pid: int, domain: Domain, places: Sequence[str]) -> None:
+        """Make absolute paths read-only in the namespaces of that process. Takes some 30 ms.
+
+        Paths that the domain does not allow to write anyway are skipped.
+
+        Raises:
+            EnvironmentUnavailableError: the paths stay writable.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours, theirs:
+            wanted = {
+                "pid": pid,
+                "writable": [*domain.writable, domain.scratch],
+                "read_only": places,
+                "below": self._below,
+                "report": theirs.fileno(),
+            }
+            passed = [theirs.fileno(), *(descriptor for _, descriptor in self._below)]
+            command = [sys.executable, "-I", "-S", "-c", _PROGRAM]
+            try:
+                with anyio.fail_after(_HOLD_SECONDS):
+                    text = json.dumps(wanted).encode()
+                    done = await anyio.run_process(command, input=text, check=False, pass_fds=passed)
+            except (OSError, TimeoutError) as error:
+                raise EnvironmentUnavailableError(f"{_STAY_WRITABLE}: {error}") from None
+            finally:
+                theirs.close()
+                self._take(ours)
+        if done.returncode:
+            reason = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+            raise EnvironmentUnavailableError(f"{_STAY_WRITABLE}: {reason}")
+
+    def _take(self, reports: socket.socket) -> None:
+        reports.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                path, descriptors, _, _ = socket.recv_fds(reports, _LONGEST_PATH, 1)
+                if not path:
+                    return
+                self._below += [(os.fsdecode(path), descriptor) for descriptor in descriptors]
+
+    def close(self) -> None:
+        """Close the directories; may be repeated."""
+        while self._below:
+            os.close(self._below.pop()[1])
 
 
 class Turns:

@@ -102,6 +102,7 @@ class WorkerEnvironment:
         self._zygote = zygote
         self._turns = turns_of(zygote)
         self._realm = Realm(zygote)
+        self._holding = realm.Holding()
         self._checkpoints = Checkpoints()
         self._trail = NO_STEPS
         """The digest of the steps that made the current namespace."""
@@ -183,7 +184,7 @@ class WorkerEnvironment:
             raise EnvironmentUnavailableError(
                 "the worker's process is unknown, so no more paths can be made read-only for it"
             )
-        await realm.hold(self.pid, domain, places)
+        await self._holding.hold(self.pid, domain, places)
 
     def stopped(self) -> AbstractAsyncContextManager[bool]:
         """See `Environment.stopped`."""
@@ -444,6 +445,7 @@ class WorkerEnvironment:
                 async with self._turn:
                     await self._discard()
         self._realm.close()
+        self._holding.close()
 
     # --- details ------------------------------------------------------------------------------------------------------
 

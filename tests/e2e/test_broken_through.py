@@ -501,3 +501,38 @@ def test_a_new_worker_begins_with_what_is_protected_now(tmp_path: Path, name: st
 
     auto(tmp_path, path, [WRITES_ENVRC, "1", statement, WRITES_ENVRC], between=between)
     assert (path / ".envrc").read_text() == "mine\n"
+
+
+OPENS_BEFORE: Final = """
+import ctypes, os
+os.makedirs('sub/deep', exist_ok=True)
+library = ctypes.CDLL(None)
+before = [os.open(each, os.O_PATH | os.O_DIRECTORY) for each in ('sub', 'sub/deep')]
+"""
+WRITES_BELOW: Final = """
+before += [os.open(each, os.O_PATH | os.O_DIRECTORY) for each in ('sub', 'sub/deep')]
+for each in before:
+    for name in (b'.envrc', b'deep/.envrc', b'.vscode/tasks.json'):
+        file = library.openat(each, name, os.O_WRONLY | os.O_APPEND)
+        library.write(file, b'planted', 7)
+"""
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_directories_opened_before_lead_around_no_protection(tmp_path: Path, is_nested: bool) -> None:
+    path = project(tmp_path / "project")
+    mine = [path / each for each in ("sub/.envrc", "sub/deep/.envrc", "sub/.vscode/tasks.json")]
+
+    def between(number: int, _agent: Agent, _session: str) -> None:
+        if number < len(mine):
+            mine[number].parent.mkdir(exist_ok=True)
+            mine[number].write_text("mine\n")
+
+    moves = "os.system('mv sub old')"
+    more = (str(path),) if is_nested else ()
+    cwd = path / "sub" if is_nested else path
+    cwd.mkdir(exist_ok=True)
+    enters = f"import os\nos.chdir({str(path)!r})\n"
+    statements = [enters + OPENS_BEFORE, WRITES_BELOW, WRITES_BELOW, WRITES_BELOW, moves]
+    auto(tmp_path, cwd, statements, between=between, directories=more)
+    assert [each.read_text() for each in mine] == ["mine\n"] * 3

@@ -54,6 +54,7 @@ def auto(
     permission: str = "reject_once",
     environ: Mapping[str, str] | None = None,
     servers: Sequence[Fields] = (),
+    directories: Sequence[str] = (),
     between: Callable[[int, Agent, str], None] = lambda _number, _agent, _session: None,
 ) -> tuple[Agent, str]:
     """A model's statements, one in a turn, whose user gives that answer; `between` follows each turn."""
@@ -62,7 +63,8 @@ def auto(
     where = state or tmp_path / "state"
     with Agent(where, "--model", model, permission=permission, env=dict(environ or {})) as agent:
         agent.initialize()
-        session = agent.call("session/new", {"cwd": str(cwd), "mcpServers": list(servers)})["sessionId"]
+        wanted = {"cwd": str(cwd), "mcpServers": list(servers), "additionalDirectories": list(directories)}
+        session = agent.call("session/new", wanted)["sessionId"]
         agent.call("session/set_mode", {"sessionId": session, "modeId": mode})
         for number in range(len(statements)):
             agent.prompt(session, "Go.", seconds=60)

@@ -19,9 +19,11 @@ cannot mount.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import socket
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -112,21 +114,45 @@ def enter(writable: Iterable[str], read_only: Iterable[str], hidden: Iterable[st
     _renew_devices(shared_bytes)
 
 
-def hold(pid: int, writable: Sequence[str], read_only: Iterable[str]) -> None:
+def hold(
+    pid: int, writable: Sequence[str], read_only: Iterable[str], below: Sequence[tuple[str, int]]
+) -> Sequence[tuple[str, int]]:
     """Make more paths read-only in the file tree of the process `pid`, and of all processes that share it.
 
     A file that another one was renamed over is no longer a mount, and a newer file never was. The calling process
-    enters that tree for good, so it must be disposable, with a single thread. Arguments as in `enter`. Raises OSError.
+    enters that tree for good, so it must be disposable, with a single thread. Raises OSError.
+
+    Args:
+        writable, read_only: as in `enter`.
+        below: directories that earlier calls have bound to themselves, with a descriptor each of what is below that.
+
+    Returns:
+        the same for the directories that this call has bound.
     """
     mounts = dict(_mounts_of(pid))
     descriptors = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in ("user", "mnt")]
     if os.fstat(descriptors[0]).st_ino != os.stat("/proc/self/ns/user").st_ino:
         kernel.enter_namespace(descriptors[0], _NEWUSER)
     kernel.enter_namespace(descriptors[1], _NEWNS)
-    bound = set(mounts)
+    bound, roots = set(mounts), _outermost(writable)
+    found: list[tuple[str, int]] = []
     for path in read_only:
-        if not mounts.get(path):
-            _bind_read_only(path, tuple(writable), bound)
+        if not mounts.get(path) and path not in writable and _leads_there(path):
+            found += [(directory, os.open(directory, os.O_PATH)) for directory in _above(path, roots, bound)]
+            for directory, descriptor in (*below, *found):
+                _attach_below(directory, descriptor, path)
+            _bind_read_only(path, roots, bound)
+    return found
+
+
+def _attach_below(directory: str, descriptor: int, path: str) -> None:
+    """Make the path read-only for whoever has opened the directory before it was bound to itself."""
+    if PurePath(path).is_relative_to(directory):
+        try:
+            _attach(_clone(path), os.path.relpath(path, directory), attributes=_ATTR_RDONLY, place=descriptor)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # the directory is another worker's, with a file tree of its own
+                raise
 
 
 def _mounts_of(pid: int) -> Iterator[tuple[str, bool]]:
@@ -171,15 +197,21 @@ def _bind_above(path: str, roots: Collection[str], bound: set[str]) -> bool:
     `bound` are those that are bound already: binding them again would copy all mounts below. Returns whether the path
     is in a root.
     """
+    if not any(PurePath(path).is_relative_to(each) for each in roots):
+        return False
+    for directory in _above(path, roots, bound):
+        _attach(_clone(directory), directory)
+        bound.add(directory)
+    return True
+
+
+def _above(path: str, roots: Collection[str], bound: Collection[str]) -> Sequence[str]:
+    """Return the directories between a root and the path that are not bound, the outermost first."""
     root = next((each for each in roots if PurePath(path).is_relative_to(each)), None)
     if root is None:
-        return False
+        return ()
     on_the_way = [str(each) for each in PurePath(path).parents if each != PurePath(root) and each.is_relative_to(root)]
-    for directory in reversed(on_the_way):
-        if directory not in bound:
-            _attach(_clone(directory), directory)
-            bound.add(directory)
-    return True
+    return [directory for directory in reversed(on_the_way) if directory not in bound]
 
 
 def _renew_devices(shared_bytes: int) -> None:
@@ -196,13 +228,14 @@ def _clone(path: str) -> int:
     return kernel.system_call(kernel.OPEN_TREE, _HERE, os.fsencode(path), _CLONE | os.O_CLOEXEC | _RECURSIVE)
 
 
-def _attach(clone: int, path: str, attributes: int = 0) -> None:
+def _attach(clone: int, path: str, attributes: int = 0, place: int = _HERE) -> None:
     try:
         if attributes:
             _set_of(clone, b"", _EMPTY_PATH | _RECURSIVE, attributes, 0)
-        with suppress(FileExistsError):
-            os.makedirs(path)  # within a cover
-        kernel.system_call(kernel.MOVE_MOUNT, clone, b"", _HERE, os.fsencode(path), _FROM_EMPTY_PATH)
+        if place == _HERE:
+            with suppress(FileExistsError):
+                os.makedirs(path)  # within a cover
+        kernel.system_call(kernel.MOVE_MOUNT, clone, b"", place, os.fsencode(path), _FROM_EMPTY_PATH)
     finally:
         os.close(clone)
 
@@ -244,6 +277,9 @@ def main() -> None:
     """
     wanted = json.load(sys.stdin)
     try:
-        hold(wanted["pid"], wanted["writable"], wanted["read_only"])
+        found = hold(wanted["pid"], wanted["writable"], wanted["read_only"], wanted["below"])
+        with socket.socket(fileno=wanted["report"]) as reports:
+            for directory, descriptor in found:
+                socket.send_fds(reports, [os.fsencode(directory)], [descriptor])
     except OSError as error:
         sys.exit(str(error))
