@@ -49,7 +49,7 @@ from .spellings import STRING_BYTES, fold, read_in, reading
 HIDDEN: Final = "***"
 
 _CUT_SIGNS: Final = (b"\xe2\x80\xa6", b"...", b" left out]")
-_WORD: Final = rb"(?:\xe2\x80\xa6|\.\.\.+|\[[0-9]{1,12}[a-z]{1,20}leftout\])"
+_WORD: Final = rb"(?:\xe2\x80\xa6|\[?\.\.\.+\]?|\[[0-9]{1,12}[a-z]{1,20}leftout\])"
 _CUT: Final = re.compile(_WORD + rb"(?:" + _WORD + rb")*")
 """Cuts as they read after folding, without blanks."""
 _CUT_ESCAPE: Final = 16

@@ -95,6 +95,7 @@ def test_no_cut_leaves_a_beginning_or_an_end(secret: str, offset: int) -> None:
         short_repr(text.encode()),
         cut_middle(json.dumps(repr(text)), 70),
         f"[{offset} characters left out] {text[offset + 4 : offset + 40]} [9 characters left out]",
+        f"x {text[offset + 4 : offset + 40]}[...] y",
     ]
     assert [piece for each in shown for piece in pieces_of(secret, redactor.redact(each))] == []
 
