@@ -211,7 +211,7 @@ class GroupHandle(NodeBase):
     __slots__ = ("_dirty", "_members", "_moved", "_names", "_parts", "_rendered", "_rules", "_stale")
 
     obj_type: ClassVar[str] = "group"
-    DEFAULT_TOKENS: ClassVar[DefaultTokens] = DefaultTokens(4000)
+    default_tokens: ClassVar[DefaultTokens] = DefaultTokens(4000)
     _PUBLIC: ClassVar[tuple[str, ...]] = (
         *NodeBase._PUBLIC,
         *("members", "summary_rendered", "summary_policy", "Add", "Remove", "Replace", "SetSalience"),

@@ -175,7 +175,7 @@ class NodeBase(ABC):
     )
 
     obj_type: ClassVar[str]
-    DEFAULT_TOKENS: ClassVar[DefaultTokens]
+    default_tokens: ClassVar[DefaultTokens]
     _PUBLIC: ClassVar[tuple[str, ...]] = (
         *("obj_id", "obj_type", "title", "path", "mode", "running", "freq", "min_turn_interval", "lod", "tokens"),
         *("dirty", "changed", "pinned", "rendered", "last_tick_turn", "last_tick_time", "last_touched"),
@@ -570,7 +570,7 @@ class NodeBase(ABC):
             "lod": self._lod,
             "tokens": self._tokens if isinstance(self._tokens, int) else repr(self._tokens),
             # Rendered differently from the default budget, though the number is the same.
-            **({"chosen": True} if self._tokens == self.DEFAULT_TOKENS and not self._sparing else {}),
+            **({"chosen": True} if self._tokens == self.default_tokens and not self._sparing else {}),
             **({} if self._pinned is None else {"pinned": self._pinned}),
         }
 

@@ -205,7 +205,7 @@ class ViewHandle(NodeBase):
     )
 
     obj_type: ClassVar[str] = "view"
-    DEFAULT_TOKENS: ClassVar[DefaultTokens] = DefaultTokens(2000)
+    default_tokens: ClassVar[DefaultTokens] = DefaultTokens(2000)
     _PUBLIC: ClassVar[tuple[str, ...]] = (
         *NodeBase._PUBLIC,
         *("pos", "place", "window_spec", "source_fingerprint", "dirty_flags", "revision", "SetPos", "Scroll"),

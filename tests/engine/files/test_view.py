@@ -107,7 +107,7 @@ def test_the_default_budget_that_is_set_is_a_change(desk: Desk, made: str) -> No
     node = desk.get("a")
     before = node.GetDigest()
     assert "chosen" not in before
-    desk.run(f"a.SetTokens({node.DEFAULT_TOKENS})")
+    desk.run(f"a.SetTokens({node.default_tokens})")
     assert node.GetDigest() == {**before, "chosen": True}
 
 

@@ -385,7 +385,7 @@ class NodeNames:
         self,
         path: object = None,
         pos: Pos = "0:0",
-        tokens: Budget = ViewHandle.DEFAULT_TOKENS,
+        tokens: Budget = ViewHandle.default_tokens,
         lod: int = 0,
         mode: Mode | None = None,
         freq: Frequency | Literal["Periodic", "paused"] | None = None,
@@ -429,7 +429,7 @@ class NodeNames:
     def _group(
         self,
         *members: NodeBase | str,
-        tokens: Budget = GroupHandle.DEFAULT_TOKENS,
+        tokens: Budget = GroupHandle.default_tokens,
         lod: int = 1,
         mode: Mode | None = None,
         freq: Frequency | Literal["Periodic", "paused"] | None = None,
