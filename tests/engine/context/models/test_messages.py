@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.context.model import ModelError, Prompt
+from engine.context.model import ModelError, Prompt, Thinking
 from engine.context.models.provider import ProviderModel
 from engine.context.models.providers import route_to
 from engine.context.tail.prompt import message_text
@@ -33,6 +33,7 @@ from engine.log.events.conversation import (
 )
 from tests.engine.context.view.logs import random_log
 from tests.support.api_rules import violations
+from tests.support.api_types import complaints
 from tests.support.examples import examples
 from tests.support.llm_server import LlmServer, llm_server
 
@@ -70,6 +71,7 @@ def send(server: LlmServer) -> Iterator[Send]:
         portal.call(reply, models[name], prompt)
         asked = server.asked.pop()
         assert violations(asked.path, asked.body) == [], asked.body
+        assert complaints(asked.path, asked.body) == [], asked.body
         if not prompt.calls_tools:
             assert_without_tools(asked.body)
         return asked.body
@@ -235,6 +237,17 @@ def test_judge_objects_to_missing_or_repeated_calls_and_results(send: Send, name
         assert violations(PATHS[name], {**body, field: messages[:place] + messages[place + 1 :]}), place
         assert violations(PATHS[name], {**body, field: messages[: place + 1] + messages[place:]}), place
     assert not violations(PATHS[name], {**body, field: messages})
+
+
+@pytest.mark.parametrize("thinking", get_args(Thinking))
+@pytest.mark.parametrize("name", MODELS)
+def test_each_level_of_thinking_is_of_the_sdks_type(send: Send, name: str, thinking: Thinking) -> None:
+    body = send(name, replace(prompt(user("hi"), call("c1"), result("c1")), thinking=thinking))
+    assert not complaints(PATHS[name], body)
+    field = {"openai-responses": "input", "google": "contents"}.get(name, "messages")
+    wrong = [{**message, "role": 5} if "role" in message else message for message in body[field]]
+    assert complaints(PATHS[name], {**body, field: wrong})
+    assert complaints(PATHS[name], {**body, "unheard_of": 1})
 
 
 def test_a_reply_is_followed_by_its_results_and_the_tail(send: Send) -> None:
