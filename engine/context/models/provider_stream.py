@@ -27,6 +27,7 @@ from pydantic_ai.exceptions import (
     ModelServerError,
     ModelTimeoutError,
     ModelUnavailableError,
+    UnexpectedModelBehavior,
     UserError,
 )
 from pydantic_ai.messages import (
@@ -153,6 +154,8 @@ def failure_of(
         silent = isinstance(error, ModelTimeoutError) and error.phase == "read"
         said = "did not answer in time" if silent else f"cannot be reached: {text}"
         return ProviderFailure(ModelError(f"{server} {said}"), transient=True, slow=silent)
+    if type(error) is UnexpectedModelBehavior:  # an empty answer, for example; its subclasses are final
+        return ProviderFailure(ModelError(f"{server}: {text}"), transient=True, slow=True)
     after = error.retry_after if isinstance(error, ModelAPIError) else None
     return ProviderFailure(ModelError(f"{server}: {text}"), transient=_is_transient(error), after=after)
 

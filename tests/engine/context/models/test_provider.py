@@ -40,15 +40,12 @@ from engine.core.installation import extra_command
 from engine.log.events import Event
 from engine.log.events.conversation import UserMessage
 from tests.support.aimock import Aimock, aimock
+from tests.support.llm_answers import BEGUN, CHAT, CLAUDE, GEMINI, PINGS, RESPONSES, WHOLE
 from tests.support.llm_server import Answer, LlmServer, chunk, llm_server, sse
 
 pytestmark = pytest.mark.anyio
 
 SECONDS = 20.0
-CHAT = "openai-chat:gpt-4o"
-CLAUDE = "anthropic:claude-opus-4-8"
-GEMINI = "google:gemini-2.5-flash"
-RESPONSES = "openai-responses:gpt-5"
 USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
 FIXTURES: list[dict[str, Any]] = [
     {"match": {"userMessage": "hello"}, "response": {"content": "Hi there, this is text.", "usage": USAGE}},
@@ -320,60 +317,9 @@ async def test_a_model_that_refuses_in_words_is_quoted(server: LlmServer) -> Non
     assert await replied(CHAT, "hi") == [TextDelta("I will not."), ReplyEnded("refusal")]
 
 
-def _counted_chat() -> bytes:
-    usage = {"prompt_tokens": 11, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 5}}
-    return sse(chunk(content="hi"), chunk("stop"), {**chunk(), "choices": [], "usage": usage}, "[DONE]")
-
-
-def _counted_responses() -> bytes:
-    part = {"type": "output_text", "text": "hi", "annotations": []}
-    item = {"id": "i", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
-    counts = {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18}
-    usage = {**counts, "input_tokens_details": {"cached_tokens": 5}, "output_tokens_details": {"reasoning_tokens": 0}}
-    whole = {
-        "id": "r", "object": "response", "created_at": 1, "model": "m", "parallel_tool_calls": False,
-        "tool_choice": "auto", "tools": [], "status": "completed", "output": [item], "usage": usage,
-    }  # fmt: skip
-    place = {"item_id": "i", "output_index": 0, "content_index": 0}
-    return sse(
-        {"type": "response.created", "sequence_number": 0, "response": {**whole, "output": [], "usage": None}},
-        {
-            "type": "response.output_item.added",
-            "sequence_number": 1,
-            "output_index": 0,
-            "item": {**item, "content": []},
-        },
-        {"type": "response.output_text.delta", "sequence_number": 2, **place, "delta": "hi", "logprobs": []},
-        {"type": "response.completed", "sequence_number": 3, "response": whole},
-    )
-
-
-def _counted_claude() -> bytes:
-    counts = {"input_tokens": 4, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 2, "output_tokens": 1}
-    message = {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": []}
-    start = {**message, "stop_reason": None, "stop_sequence": None, "usage": counts}
-    delta = {"stop_reason": "end_turn", "stop_sequence": None}
-    return sse(
-        {"type": "message_start", "message": start},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "hi"}},
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": delta, "usage": {"output_tokens": 7}},
-        {"type": "message_stop"},
-    )
-
-
-def _counted_gemini() -> bytes:
-    said = {"content": {"role": "model", "parts": [{"text": "hi"}]}, "finishReason": "STOP", "index": 0}
-    counts = {"promptTokenCount": 11, "cachedContentTokenCount": 5, "candidatesTokenCount": 7, "totalTokenCount": 18}
-    return sse({"candidates": [said], "usageMetadata": counts})
-
-
-COUNTED = {CHAT: _counted_chat, RESPONSES: _counted_responses, CLAUDE: _counted_claude, GEMINI: _counted_gemini}
-
-
-@pytest.mark.parametrize("spec", COUNTED)
+@pytest.mark.parametrize("spec", WHOLE)
 async def test_cached_tokens_are_counted_in_each_format(server: LlmServer, spec: str) -> None:
-    server.answers += [Answer(pieces=(COUNTED[spec](),))]
+    server.answers += [Answer(pieces=(WHOLE[spec],))]
     signals = await replied(spec, "hi")
     assert texts(signals) == "hi"
     assert [counted(signal) for signal in signals if isinstance(signal, TokensUsed)] == [TokensUsed(11, 7, 5)]
@@ -382,44 +328,6 @@ async def test_cached_tokens_are_counted_in_each_format(server: LlmServer, spec:
 # --- a reply that breaks off ------------------------------------------------------------------------------------------
 
 
-def _begun_claude() -> tuple[bytes, ...]:
-    start = {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": []}
-    usage = {"stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}}
-    delta = {"type": "text_delta", "text": "half"}
-    return (
-        sse({"type": "message_start", "message": {**start, **usage}}),
-        sse({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
-        sse({"type": "content_block_delta", "index": 0, "delta": delta}),
-    )
-
-
-def _begun_responses() -> tuple[bytes, ...]:
-    place = {"item_id": "t1", "output_index": 0, "content_index": 0}
-    message = {"type": "message", "id": "t1", "role": "assistant", "status": "in_progress", "content": []}
-    part = {"type": "output_text", "text": "", "annotations": []}
-    return (
-        sse({"type": "response.output_item.added", "output_index": 0, "item": message, "sequence_number": 1}),
-        sse({"type": "response.content_part.added", **place, "part": part, "sequence_number": 2}),
-        sse({"type": "response.output_text.delta", **place, "delta": "half", "sequence_number": 3, "logprobs": []}),
-    )
-
-
-def _begun_gemini() -> tuple[bytes, ...]:
-    return (sse({"candidates": [{"content": {"parts": [{"text": "half"}], "role": "model"}}]}),)
-
-
-BEGUN: dict[str, tuple[bytes, ...]] = {
-    CHAT: (sse(chunk(role="assistant", content="half")),),
-    RESPONSES: _begun_responses(),
-    CLAUDE: _begun_claude(),
-    GEMINI: _begun_gemini(),
-}
-PINGS = {
-    CHAT: b": ping\n\n",
-    RESPONSES: b": ping\n\n",
-    CLAUDE: sse({"type": "ping"}),
-    GEMINI: sse({"usageMetadata": {"promptTokenCount": 1}}),
-}
 QUICK = Patience(first_byte=1, stall=0.5, retry=60)
 
 
@@ -439,7 +347,7 @@ BROKEN.remove(("ends", CHAT))  # some compatible servers never say that a reply 
 @pytest.mark.parametrize(("how", "spec"), BROKEN)
 async def test_a_reply_that_breaks_off_is_withdrawn_and_begun_again(server: LlmServer, how: str, spec: str) -> None:
     broken = Answer(pieces=BEGUN[spec], hang=how == "stalls", cut=how == "is cut")
-    server.answers += [broken, Answer(pieces=(COUNTED[spec](),))]
+    server.answers += [broken, Answer(pieces=(WHOLE[spec],))]
     signals = await patient(spec, QUICK)
     (retried,) = (signal for signal in signals if isinstance(signal, CallRetried))
     assert (retried.attempt, retried.withdrawn) == (2, True)
@@ -453,7 +361,7 @@ async def test_a_reply_that_breaks_off_is_withdrawn_and_begun_again(server: LlmS
 
 @pytest.mark.parametrize("spec", BEGUN)
 async def test_who_does_not_begin_is_asked_once_more(server: LlmServer, spec: str) -> None:
-    server.answers += [Answer(hang=True), Answer(pieces=(COUNTED[spec](),))]
+    server.answers += [Answer(hang=True), Answer(pieces=(WHOLE[spec],))]
     signals = await patient(spec, QUICK)
     (retried,) = (signal for signal in signals if isinstance(signal, CallRetried))
     assert not retried.withdrawn
@@ -481,7 +389,7 @@ async def test_pings_count_as_something(server: LlmServer, spec: str) -> None:
 
 async def test_an_error_in_a_stream_is_tried_again(server: LlmServer) -> None:
     broken = sse(chunk(role="assistant", content="half"), {"error": {"message": "went down", "type": "server_error"}})
-    server.answers += [Answer(pieces=(broken,)), Answer(pieces=(_counted_chat(),))]
+    server.answers += [Answer(pieces=(broken,)), Answer(pieces=(WHOLE[CHAT],))]
     signals = await replied(CHAT, "hi")
     (retried,) = (signal for signal in signals if isinstance(signal, CallRetried))
     assert retried.withdrawn
