@@ -73,7 +73,7 @@ class Conversation:
         if self._state is State.CLOSED:
             return
         tasks.start_soon(self._pump.run)
-        await self._send(v1.updates.commands_update())
+        await self._send(v1.updates.commands_update(self.session.custom_commands))
 
     async def connect(self) -> None:
         """Start to connect the session's MCP servers, without waiting for them."""

@@ -23,6 +23,7 @@ from acp_adapter import v1
 from acp_adapter.jsonrpc.messages import Json
 from acp_adapter.shown import Facts, Shown
 from engine import (
+    CommandsListed,
     FilesPutBack,
     Item,
     ModelRetried,
@@ -139,6 +140,8 @@ class Pump:
                 return []  # because an event reports the result
             case ModelRetried():
                 return []  # shown above
+            case CommandsListed(rows=rows):
+                return [v1.updates.commands_update(rows)]
             case ModelsListed():
                 return [v1.updates.options_update(self._facts.options_at(self._sent))]
             case _:

@@ -31,6 +31,8 @@ from .runtime.environment import cannot_hold as cannot_hold
 from .runtime.zygote import Zygote as Zygote
 from .session.commands.table import COMMANDS as COMMANDS
 from .session.host import Host as Host
+from .session.journal import CommandRow as CommandRow
+from .session.journal import CommandsListed as CommandsListed
 from .session.journal import FilesPutBack as FilesPutBack
 from .session.journal import Item as Item
 from .session.journal import ModelRetried as ModelRetried

@@ -25,7 +25,7 @@ from engine.log.events import EVENTS, Event
 from engine.log.facts import READING, Payloads, Readings, SessionFacts
 from engine.log.rights import Domains
 from engine.log.timeline import Timeline
-from engine.session.guidance import KnownGuidance
+from engine.session.guidance import KnownGuidance, KnownSurroundings
 from engine.session.policy import Policy
 from engine.session.saved_state import Revisions
 from engine.session.tools.read import SeenFiles
@@ -53,6 +53,7 @@ _READ_MODELS: Final[tuple[type[Any], ...]] = (
     Payloads,
     Readings,
     KnownGuidance,
+    KnownSurroundings,
     SentProjections,
     Account,
     LogNews,

@@ -18,7 +18,7 @@ _HOME: Final = Path(__file__).resolve().parents[2]
 _NEEDED: Final = (
     *("engine", "acp_adapter", "conformance", "mcp_tools"),
     *("anyio", "cloudpickle", "jsonrpcserver", "mcp", "msgspec", "prompt_toolkit", "pydantic", "pygments", "rich"),
-    *("tiktoken", "tree_sitter", "typer", "xxhash"),
+    *("tiktoken", "tree_sitter", "typer", "xxhash", "yaml"),
 )
 """This program's packages, and those that each installation of it needs. Not optional ones: a statement could add one
 that is missing, and its directory would stay on the import path."""

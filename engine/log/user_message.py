@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.links import Lines, target_of
 from ..core.text import cut_end, cut_line, more, printable
@@ -42,6 +43,7 @@ class Composed(Struct, frozen=True):
     text: str
     attachments: tuple[Attachment, ...] = ()
     content: tuple[str | int, ...] = ()
+    expansion: str = ""
 
 
 def compose(blocks: Sequence[Block]) -> Composed:
@@ -75,6 +77,8 @@ def user_text(message: UserMessage) -> str:
 
     Embedded texts follow, at most `EMBEDDED_CHARS` together; their views have the rest.
     """
+    if message.expansion:
+        message = replace(message, text=message.expansion, content=(), expansion="")
     if not message.attachments:
         return message.text
     return "\n\n".join([_joined(blocks_of(message), _linked), *_embedded(message.attachments)])

@@ -1,8 +1,9 @@
-"""The files with instructions for agents, as a session's prompts have them.
+"""What a session's prompts say about its project: the surroundings, skills, and the files with instructions for agents.
 
 Prompts begin with the files as they were at the session's first model call, so that providers can cache the beginning.
 A change is told once, in the feed. It becomes part of the beginning at the next condensation or in the next process. A
-file further down is found when a statement shows or writes something beside it. Must not know how a prompt is built;
+file further down is found when a statement shows or writes something beside it. The surroundings stay as they were at
+the first call, on the log, so a later process sends the same text. Must not know how a prompt is built;
 `files.guidance` knows which files count. Called by `agent_loop` before each model call.
 """
 
@@ -13,19 +14,34 @@ from typing import ClassVar, Final
 
 import anyio.to_thread
 
-from ..context.tail.prompt import guidance_name
+from ..context.tail.prompt import ProjectNotes, guidance_name
 from ..core.diff import hunk_lines, hunks, opcodes
 from ..core.settings import config_path
 from ..files.guidance import LEFT_OUT, TOTAL_CHARS, guidance_files, guidance_near
+from ..files.prompt_files import PromptFiles, prompt_files, skills_within
+from ..files.surroundings import surroundings
 from ..log.events import Event
 from ..log.events.execution import ExecutionFinished, FileWritten
-from ..log.events.session import GuidanceChanged, GuidanceFile, GuidanceRead
+from ..log.events.session import (
+    GuidanceChanged,
+    GuidanceFile,
+    GuidanceRead,
+    SessionMoved,
+    SessionOpened,
+    Skill,
+    SkillsRead,
+    SurroundingsRead,
+)
 from .parts import SessionParts
 
 NEW: Final = "{name} has instructions for agents, which count from now on:\n{text}"
 CHANGED: Final = "{name}, with instructions for agents, has changed:\n{diff}"
 GONE: Final = "{name}, with instructions for agents, is gone and no longer counts"
 
+SKILLS_CHARS: Final = 8_000
+"""Characters of the names and descriptions of skills in a prompt, about 2,000 tokens."""
+_SKILLS_SHARE: Final = 4
+"""They have at most one character for so many tokens of the context: a sixteenth of it, in English."""
 _CONTEXT: Final = 2
 """Unchanged lines beside a change."""
 _LONGEST: Final = 500
@@ -36,12 +52,14 @@ class KnownGuidance:
     """What prompts and the model have of the files. A fold over the whole log, because files do not follow branches."""
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
-        (GuidanceRead, GuidanceChanged, ExecutionFinished, FileWritten)
+        (GuidanceRead, GuidanceChanged, SkillsRead, ExecutionFinished, FileWritten)
     )
 
     def __init__(self) -> None:
         self.beginning: GuidanceRead | None = None
         """The files at the beginning of prompts."""
+        self.skills: SkillsRead | None = None
+        """The skills at the beginning of prompts."""
         self.texts: dict[str, str] = {}
         """Text by path, as the model was last told."""
         self._used: set[str] = set()
@@ -51,6 +69,8 @@ class KnownGuidance:
             case GuidanceRead(files=files):
                 self.beginning = event
                 self.texts = {file.path: file.text for file in files}
+            case SkillsRead():
+                self.skills = event
             case GuidanceChanged(path=path, text=""):
                 self.texts.pop(path, None)
             case GuidanceChanged(path=path, text=text):
@@ -72,8 +92,27 @@ class KnownGuidance:
         return used
 
 
+class KnownSurroundings:
+    """The surroundings that prompts have, and the project's Python. A fold over the whole log."""
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((SessionOpened, SessionMoved, SurroundingsRead))
+
+    def __init__(self) -> None:
+        self.read: SurroundingsRead | None = None
+        self.place: SessionOpened | SessionMoved | None = None
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case SurroundingsRead():
+                self.read = event
+            case SessionOpened() | SessionMoved():
+                self.place = event
+            case _:
+                pass
+
+
 class Guidance:
-    """Keeps the log up to date with the files. Only for a session with a model."""
+    """Keeps the log up to date with the project. Only for a session with a model."""
 
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
@@ -81,13 +120,42 @@ class Guidance:
         self._rebuilds = True
         self._known = KnownGuidance()
         parts.log.follow(self._known.apply, KnownGuidance.FOLLOWS)
+        self._surroundings = KnownSurroundings()
+        parts.log.follow(self._surroundings.apply, KnownSurroundings.FOLLOWS)
 
     def rebuild(self) -> None:
         """Take changes into the beginning of the next prompt, because it is built anew anyway."""
         self._rebuilds = True
 
-    async def refresh(self) -> GuidanceRead | None:
-        """Look at the files, put news on the log, and return those at the beginning of the next prompt."""
+    async def refresh(self) -> ProjectNotes:
+        """Look at the project, put news on the log, and return what the next prompt begins with."""
+        read = self._surroundings.read
+        if read is None or read.cwd != self._parts.cwd:
+            text = await anyio.to_thread.run_sync(self._describe)
+            self._parts.log.append(SurroundingsRead(cwd=self._parts.cwd, text=text))
+        if self._rebuilds:
+            await self._refresh_skills()
+        await self._refresh_files()
+        assert self._surroundings.read is not None
+        return ProjectNotes(self._surroundings.read.text, self._known.skills, self._known.beginning)
+
+    def _describe(self) -> str:
+        place = self._surroundings.place
+        python, packages = ("", ()) if place is None else (place.python, place.packages)
+        return surroundings(self._parts.cwd, self._parts.clock.now(), python, packages)
+
+    async def _refresh_skills(self) -> None:
+        found = await anyio.to_thread.run_sync(files_for, self._parts)
+        limit = min(self._parts.settings.context_budget // _SKILLS_SHARE, SKILLS_CHARS)
+        listed = tuple(skills_within(found.skills, limit))
+        redact = self._parts.redactor.redact
+        skills = tuple(Skill(redact(each.name), redact(each.description), redact(each.path)) for each in listed)
+        left_out = sum(each.for_models for each in found.skills) - len(listed)
+        known = self._known.skills or SkillsRead()
+        if (skills, left_out) != (known.skills, known.more):
+            self._parts.log.append(SkillsRead(skills=skills, more=left_out))
+
+    async def _refresh_files(self) -> None:
         known = self._known
         found = await anyio.to_thread.run_sync(self._found, (*known.texts, *known.take_used()))
         # The log has no secrets, so neither may what is compared with it.
@@ -98,7 +166,6 @@ class Guidance:
         elif found != known.texts:
             self._tell(found)
         self._rebuilds = False
-        return known.beginning
 
     def _found(self, paths: tuple[str, ...]) -> dict[str, str]:
         # In English a token has about four characters, so the files take at most a quarter of the context.
@@ -125,6 +192,14 @@ class Guidance:
             else:
                 told = CHANGED.format(name=name, diff=_difference(old, new))
             self._parts.log.append(GuidanceChanged(path=path, text=new, told=told))
+
+
+def files_for(parts: SessionParts) -> PromptFiles:
+    """Return the skills and commands of a session's project and its user; none if it is confined. Blocks."""
+    if parts.spec.confined:
+        return PromptFiles()
+    variables = parts.spec.variables
+    return prompt_files(parts.cwd, variables.get("HOME", "/"), str(config_path(variables).parent))
 
 
 def _difference(old: str, new: str) -> str:

@@ -92,9 +92,23 @@ class ModelsListed(Struct, frozen=True):
     """Other models can be chosen than before."""
 
 
+class CommandRow(Struct, frozen=True):
+    """A slash command for lists. `hint` names its arguments, "" if it takes none."""
+
+    name: str
+    hint: str
+    description: str
+
+
+class CommandsListed(Struct, frozen=True):
+    """The slash commands of files and servers are these now. Those of Rewindow itself never change."""
+
+    rows: tuple[CommandRow, ...]
+
+
 Stream = TextStreamed | ReasoningStreamed | OutputStreamed
 """A piece of text."""
-Signal = Stream | FilesPutBack | StatementRerun | ModelRetried | ModelsListed
+Signal = Stream | FilesPutBack | StatementRerun | ModelRetried | ModelsListed | CommandsListed
 """Published in order, and never stored."""
 Item = Event | Signal
 """What is published."""
@@ -235,7 +249,7 @@ class Journal:
             if signal.withdrawn:
                 self._held = {key: held for key, held in self._held.items() if isinstance(held, OutputStreamed)}
             signal = replace(signal, reason=self._redactor.redact(signal.reason))
-        if isinstance(signal, FilesPutBack | StatementRerun | ModelRetried | ModelsListed):
+        if isinstance(signal, FilesPutBack | StatementRerun | ModelRetried | ModelsListed | CommandsListed):
             self.flush()
             self._enqueue(signal)
             self._publish()

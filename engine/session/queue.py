@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from anyio.abc import TaskGroup
@@ -23,10 +24,12 @@ from ..files.sources import Editor
 from ..log.events.conversation import PromptKind
 from ..log.events.session import PromptQueued, PromptWithdrawn
 from ..log.permissions import Permissions
+from .journal import CommandRow
 from .parts import SessionParts
 from .requests import Ticket, turn_end
 
 if TYPE_CHECKING:  # of the prompt stage
+    from .commands.custom import CustomCommands
     from .serving import RequestServer
     from .session_runtime import SessionRuntime
 
@@ -42,6 +45,8 @@ class RequestQueue:
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
         self._server: RequestServer | None = None
+        self._commands: CustomCommands | None = None
+        self._is_listed = False
         self._tasks: TaskGroup | None = None
         self._attached: tuple[Permissions | None, Editor | None] = (None, None)
         self._waiting: deque[Ticket] = deque()
@@ -59,12 +64,26 @@ class RequestQueue:
         if self._server is None:
             from .serving import RequestServer  # of the prompt stage
 
-            self._server = RequestServer(self._parts, self._waiting)
+            self._server = RequestServer(self._parts, self._waiting, self.commands)
             self._server.runtime.attach(*self._attached)
             self.connect()
             if self._tasks is not None:
                 self._tasks.start_soon(self._server.runtime.prepare)
         return self._server
+
+    @property
+    def commands(self) -> CustomCommands:
+        """The slash commands of files and servers."""
+        if self._commands is None:
+            from .commands.custom import CustomCommands  # of the prompt stage
+
+            self._commands = CustomCommands(self._parts)
+        return self._commands
+
+    @property
+    def custom_commands(self) -> Sequence[CommandRow]:
+        """Their rows; none before they are listed."""
+        return () if self._commands is None else self._commands.rows
 
     @property
     def runtime(self) -> SessionRuntime | None:
@@ -83,12 +102,17 @@ class RequestQueue:
         tasks.start_soon(self.serve)
 
     def connect(self) -> None:
-        """Start connecting the MCP servers in the background.
+        """Start connecting the MCP servers, and listing slash commands, in the background.
 
         The first request does it at the latest.
         """
-        if self._parts.servers is not None and self._tasks is not None:
+        if self._tasks is None:
+            return
+        if self._parts.servers is not None:
             self._parts.servers.connect(self._tasks)
+        if not self._is_listed:
+            self._is_listed = True
+            self._tasks.start_soon(self.commands.refresh)
 
     @property
     def is_busy(self) -> bool:

@@ -289,6 +289,7 @@ class Ticket:
             attachments=self.said.attachments,
             aside=aside,
             content=self.said.content,
+            expansion=self.said.expansion,
         )
 
     def finish(self, end: TurnEnd) -> None:

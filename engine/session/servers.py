@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -24,14 +24,16 @@ from ..core.errors import EnvironmentUnavailableError
 from ..core.installation import __version__
 from ..core.mcp_servers import LONGEST_NAME, HttpServer, McpServer, StdioServer, told_apart
 from ..core.programs import ServerProcess, ServerRequest
-from ..core.text import cut_line, cut_line_from, printable
+from ..core.text import code_span, cut_line, cut_line_from, printable
 from ..files.safe_open import search_path
 from ..log.event_log import EventLog
 from ..log.events import Event
+from ..log.events.conversation import Attachment
 from ..log.events.session import ServerConnected, ServerLost
 from ..log.facts import SessionFacts
 from ..runtime.environment import EnvironmentSpec, StartServer
 from .tools.mcp_listing import Listing, Tool, arguments_of, help_on, tool_called
+from .tools.mcp_prompts import Prompt, bound, read_prompt
 
 if TYPE_CHECKING:
     from .tools.mcp_client import Connection
@@ -125,6 +127,8 @@ class SessionServers:
         self._log = log
         self._facts = facts
         self._start = start
+        self.prompts_changed: Callable[[], None] = _ignore
+        """Called when other prompts are offered than before, or may be."""
         self._unsaid: list[Event] = []
         self._scope: anyio.CancelScope | None = None
         self._over = anyio.Event()
@@ -243,6 +247,7 @@ class SessionServers:
         link.notify()
 
     def _tell_gained(self, link: _Link) -> None:
+        self.prompts_changed()
         offers = link.listing
         event = ServerConnected(
             server=link.name, module=link.module, tools=len(offers.tools), resources=len(offers.resources)
@@ -256,6 +261,7 @@ class SessionServers:
         link.reason = reason
         link.failure = "" if again else reason
         link.is_tried = True
+        self.prompts_changed()
         if not is_told:
             self._unsaid.append(ServerLost(server=link.name, module=link.module, reason=reason, again=again))
         link.notify()
@@ -322,6 +328,38 @@ class SessionServers:
         except (ConnectionError, TimeoutError, RuntimeError) as error:
             raise type(error)(f"MCP server {self._names[module]!r}: {error}") from None
 
+    # --- prompts ------------------------------------------------------------------------------------------------------
+
+    @property
+    def prompts(self) -> Mapping[str, Prompt]:
+        """The prompts of the servers, by `MODULE:NAME`. Those of a server that is given up are missing."""
+        links = [link for link in self._links.values() if not link.failure]
+        return {f"{link.module}:{prompt.name}": prompt for link in links for prompt in link.listing.prompts.values()}
+
+    @property
+    def modules(self) -> Collection[str]:
+        """The modules of the servers that are named now."""
+        return self._links.keys()
+
+    async def prompt(self, module: str, name: str, words: Sequence[str]) -> tuple[str, tuple[Attachment, ...]]:
+        """Return the text of a prompt with these arguments, and the texts that it embeds.
+
+        Raises:
+            ValueError: there is no such prompt, or it needs other arguments.
+            ConnectionError, TimeoutError, RuntimeError: as `call`.
+        """
+        link, connection = await self._connected(module)
+        prompt = link.listing.prompts.get(name)
+        if prompt is None:
+            raise ValueError(f"MCP server {link.name!r} has no prompt {cut_line(printable(name), LONGEST_NAME)!r}")
+        try:
+            arguments = bound(prompt, words)
+        except ValueError as error:
+            usage = f"/{module}:{name} {prompt.usage}".rstrip()
+            raise ValueError(f"{code_span(usage)}: {error}") from None
+        messages = await self._named(module, connection.prompt(prompt.key, arguments, CALL_SECONDS))
+        return read_prompt(messages, module)
+
     def has(self, module: str) -> bool:
         """Return whether the session has, or had, a server with that module."""
         return module in self._names
@@ -344,6 +382,10 @@ class SessionServers:
 def _imports_from_its_directory(command: str, arguments: Sequence[str]) -> bool:
     """Return whether it is a Python that looks for modules in its working directory first."""
     return os.path.basename(command).startswith("python") and not {"-m", "-c"}.isdisjoint(arguments)
+
+
+def _ignore() -> None:
+    """Do nothing, because nobody lists prompts."""
 
 
 def _is_about(event: Event, module: str) -> bool:

@@ -19,10 +19,11 @@ from ..core.links import Lines, target_of
 from ..core.toolbox import original, variable
 from ..log.events.conversation import AgentText, Attachment, RunStop
 from ..log.events.session import OthersWrote, TitleChanged
-from ..log.user_message import unopened
+from ..log.user_message import spoken_text, unopened
 from .cancellation import WorkCancelledError
 from .commands import Command, CommandContext, CommandRun
-from .commands.table import command_for, command_in, command_of
+from .commands.custom import CustomCommands
+from .commands.table import COMMANDS, called_name, command_for, command_in, command_of
 from .journal import TextStreamed
 from .parts import SessionParts
 from .requests import ActiveRequest, Ticket, TurnEnd, turn_end
@@ -39,10 +40,14 @@ _COMPLETED: Final = RunStop(reason="completed", cause="end_turn")
 
 
 class RequestServer:
-    """Serve the requests of one session. `waiting` are the tickets behind the active one, in order."""
+    """Serve the requests of one session.
 
-    def __init__(self, parts: SessionParts, waiting: Iterable[Ticket]) -> None:
-        self.runtime = SessionRuntime(parts, self._openings_of, self.cancel)
+    `waiting` are the tickets behind the active one, in order. `commands` are those of files and servers.
+    """
+
+    def __init__(self, parts: SessionParts, waiting: Iterable[Ticket], commands: CustomCommands) -> None:
+        self.runtime = SessionRuntime(parts, self._openings_of, self.cancel, lambda: commands.rows)
+        self._commands = commands
         self._parts = parts
         self._waiting = waiting
         self._notes = parts.notes
@@ -53,22 +58,42 @@ class RequestServer:
         if ticket.cell:
             end = await self._run_cell(ticket, ticket.text)
         else:
-            command, run, argument = self._command_of(ticket)
-            if command is not None and run is None:
-                end = await self._run_cell(ticket, argument)
-            else:
-                end = await self._serve_prompt(ticket, command, run, argument)
+            name = called_name(ticket.text) if ticket.request is None else ""
+            end = await self._serve_custom(ticket, name) if name and name not in COMMANDS else None
+            if end is None:
+                end = await self._serve_text(ticket)
         await self._parts.journal.durable(end.seq)
         return end
 
-    @staticmethod
-    def _command_of(ticket: Ticket) -> tuple[Command | None, CommandRun | None, str]:
+    async def _serve_text(self, ticket: Ticket) -> TurnEnd:
+        command, run, argument = self._command_of(ticket)
+        if command is not None and run is None:
+            return await self._run_cell(ticket, argument)
+        return await self._serve_prompt(ticket, command, run, argument)
+
+    def _command_of(self, ticket: Ticket) -> tuple[Command | None, CommandRun | None, str]:
         if ticket.request is not None:
             command, carry_out = command_for(ticket.request)
             request = ticket.request
             return command, lambda context, _: carry_out(context, request), ""
-        command, argument = command_of(ticket.said)
+        command, argument = command_of(ticket.said, self._commands.names)
         return command, None if command is None else command.run, argument
+
+    async def _serve_custom(self, ticket: Ticket, name: str) -> TurnEnd | None:
+        """Serve a prompt that calls a command of a file or a server; return None if there is no such command."""
+        message = ticket.message(ticket.prompt_kind, aside=True)
+        self._active = ActiveRequest(self._parts.log, message, self._waiting)
+        try:
+            await self._active.cancellation.guard(self._commands.refresh)
+            if name not in self._commands.names:
+                return None
+            _, argument = command_in(spoken_text(message), self._commands.names)  # a mention is the name of its file
+            ticket.said = await self._active.cancellation.guard(
+                lambda: self._commands.expanded(ticket.said, name, argument)
+            )
+        except (InvalidRequestError, WorkCancelledError) as error:
+            return await self._answer(_raising(error), "", torn=False)
+        return await self._serve_prompt(ticket, None, None, "")
 
     async def _serve_prompt(
         self, ticket: Ticket, command: Command | None, run: CommandRun | None, argument: str
@@ -86,8 +111,14 @@ class RequestServer:
         """Run the turn of a prompt whose message is on the log, to its RunStop."""
         if self._parts.policy.title is None:
             self._publish_title()
+        if not self._parts.model.is_direct:
+            try:
+                await self._active.cancellation.guard(self._commands.refresh)
+            except WorkCancelledError:
+                self._parts.log.append(RunStop(reason="interrupted", cause="cancelled"))
+                return Stop("cancelled")
         notes, self._notes = self._notes, ()
-        self._tell(notes)
+        self._tell((*notes, *self._commands.take_problems()))
         return await self.runtime.loop.run(self._openings_of(ticket.said.attachments), ticket.said.text)
 
     async def _answer(self, run: CommandRun, argument: str, *, torn: bool) -> TurnEnd:
@@ -153,13 +184,14 @@ class RequestServer:
 
         Returns False if no turn runs or it is ending, and for a command, which waits.
         """
-        if ticket.request is not None or command_in(ticket.text)[0] is not None:
+        names = self._commands.names
+        if ticket.request is not None or command_in(ticket.text)[0] is not None or called_name(ticket.text) in names:
             return False
         return self.runtime.loop.steer(ticket.message("steer"))
 
     def answer_at_once(self, text: str, message_id: MessageId) -> bool:
         """Answer a command that needs no turn; return False for any other text."""
-        command, argument = command_in(text)
+        command, argument = command_in(text, self._commands.names)
         if command is None or command.glance is None:
             return False
         answer = command.glance(CommandContext(self.runtime, self._active), argument)
@@ -201,6 +233,15 @@ class RequestServer:
         message_id = self._parts.minter.message()
         self._parts.journal.signal(TextStreamed(message_id, text, aside=True), is_whole=True)
         self._parts.log.append(AgentText(message_id=message_id, text=text, aside=True))
+
+
+def _raising(error: InvalidRequestError | WorkCancelledError) -> CommandRun:
+    """Return a command that fails so."""
+
+    async def run(_context: CommandContext, _argument: str) -> str:
+        raise error
+
+    return run
 
 
 # --- openings of attachments ------------------------------------------------------------------------------------------

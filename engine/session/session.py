@@ -34,7 +34,7 @@ from ..log.timeline import Cell
 from ..log.user_message import Composed, compose
 from .cancellation import shielded
 from .directories import Spellings, additional, check_working_directory, spelled
-from .journal import ModelsListed, Subscription
+from .journal import CommandRow, ModelsListed, Subscription
 from .model_choice import MODEL, THINKING
 from .parts import SessionParts
 from .policy import OptionValues, check_option, known_mode
@@ -189,6 +189,16 @@ class Session:
     def offer_models(self) -> None:
         """Publish that other models can be chosen than before."""
         self._parts.journal.signal(ModelsListed())
+
+    @property
+    def custom_commands(self) -> Sequence[CommandRow]:
+        """The slash commands of files and servers, as far as they are known. `CommandsListed` reports changes."""
+        return self._requests.custom_commands
+
+    async def list_commands(self) -> Sequence[CommandRow]:
+        """List the slash commands of files again; return those of files and servers."""
+        await self._requests.commands.refresh()
+        return self.custom_commands
 
     def cycle_ended_by(self, seq: int) -> CycleSummary | None:
         """Return the request cycle that the RunStop at `seq` ended, or None."""
@@ -520,7 +530,7 @@ class Session:
         self._requests.start(tasks)
 
     def connect(self) -> None:
-        """Start connecting its MCP servers in the background.
+        """Start connecting its MCP servers, and listing the slash commands of files, in the background.
 
         The first request does it at the latest.
         """

@@ -36,6 +36,7 @@ from .confinement import Confinement
 from .directories import Scratch
 from .editor_files import EditorBuffers
 from .guidance import Guidance
+from .journal import CommandRow
 from .live_environment import LiveEnvironment
 from .model_calls.condenser import Condenser
 from .model_calls.projector import Projection, Projector, ResultRerenderer
@@ -71,6 +72,7 @@ class SessionRuntime:
     Args:
         openings_of: gives the statements that open a prompt's attachments.
         dismissed: ends the active request, because the user dismissed a question.
+        commands: gives the slash commands of files and servers.
     """
 
     def __init__(
@@ -78,8 +80,10 @@ class SessionRuntime:
         parts: SessionParts,
         openings_of: Callable[[Sequence[Attachment]], Sequence[str]],
         dismissed: Callable[[], None],
+        commands: Callable[[], Sequence[CommandRow]] = tuple,
     ) -> None:
         self.parts = parts
+        self.custom_commands = commands
         log, timeline, settings = parts.log, parts.timeline, parts.settings
         model = parts.model
         self._openings_of = openings_of

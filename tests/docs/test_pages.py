@@ -13,6 +13,7 @@ from engine import COMMANDS, MODES
 from engine.cli import COMMANDS as COMMAND_LINES
 from engine.core.toolbox import TOOLS
 from engine.files.guidance import NAMES
+from engine.files.prompt_files import SKILL
 from engine.log.user_message import BEGINNING_CHARS, EMBEDDED_CHARS, MAX_TEXT_CHARS
 from engine.session.queue import MAX_QUEUED
 from engine.session.serving import MOST_OPENED
@@ -56,7 +57,7 @@ def test_named_files_exist(document: Path) -> None:
     text = prose(document)
     new = set(re.findall(r"^(?:New file )?`([^`]+)`[:,]", text, re.MULTILINE))
     named = {word for word in re.findall(r"`([^`\s]+)`", text) if names_a_file(word)}
-    assert not [path for path in named - new - {*NAMES} if not (ROOT / path).exists()]
+    assert not [path for path in named - new - {*NAMES, SKILL} if not (ROOT / path).exists()]
 
 
 @EACH_DOCUMENT

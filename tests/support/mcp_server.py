@@ -31,6 +31,18 @@ TOOLS: list[Message] = [
 ]
 
 
+PROMPTS: list[Message] = [
+    {
+        "name": "greet all",
+        "description": "Greets\nsomebody.",
+        "arguments": [{"name": "who", "required": True}, {"name": "how"}],
+    },
+    {"name": "grow", "description": "Adds a prompt."},
+    {"name": "slow", "description": "Never answers."},
+]
+"""Offered with the word `prompts`; `grow` adds `late`, and `slow` adds `asked`."""
+
+
 def respond(message: Message, words: tuple[str, ...], send: Callable[[Message], None]) -> None:
     """Answers one message, if it is a request that has an answer."""
     method, params = message.get("method"), message.get("params") or {}
@@ -49,7 +61,11 @@ def _result(
             return {
                 "result": {
                     "protocolVersion": params["protocolVersion"],
-                    "capabilities": {"tools": {"listChanged": True}, "resources": {}},
+                    "capabilities": {
+                        "tools": {"listChanged": True},
+                        "resources": {},
+                        **({"prompts": {"listChanged": True}} if "prompts" in words else {}),
+                    },
                     "serverInfo": {"name": "test", "version": "1"},
                     "instructions": "Ask for everything twice.",
                 }
@@ -65,8 +81,38 @@ def _result(
             if params["uri"] != "test://note":
                 return {"error": {"code": -32602, "message": "no such resource"}}
             return {"result": {"contents": [{"uri": params["uri"], "mimeType": "text/plain", "text": "one\ntwo\n"}]}}
+        case "prompts/list" if "unlisted" not in words:
+            return {"result": {"prompts": PROMPTS}}
+        case "prompts/get":
+            return _prompt(params, send)
         case _:
             return {"error": {"code": -32601, "message": f"no method {method}"}}
+
+
+def _prompt(params: Message, send: Callable[[Message], None]) -> Message | None:
+    arguments = params.get("arguments") or {}
+    match params["name"]:
+        case "greet all":
+            text = {"type": "text", "text": f"Greet {arguments['who']} {arguments.get('how', 'politely')}."}
+            note = {"uri": "file:///etc/note.txt", "mimeType": "text/plain", "text": "not the file\n"}
+            return {
+                "result": {
+                    "messages": [
+                        {"role": "user", "content": text},
+                        {"role": "user", "content": {"type": "resource", "resource": note}},
+                    ]
+                }
+            }
+        case "grow":
+            PROMPTS.append({"name": "late"})
+            send({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"})
+            return {"result": {"messages": [{"role": "user", "content": {"type": "text", "text": "Grown."}}]}}
+        case "slow":
+            PROMPTS.append({"name": "asked"})
+            send({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"})
+            return None
+        case _:
+            return {"error": {"code": -32602, "message": "no such prompt"}}
 
 
 def _called(params: Message, message: Message, send: Callable[[Message], None]) -> Message | None:

@@ -116,6 +116,9 @@ from engine.log.events.session import (
     ServersNamed,
     SessionMoved,
     SessionOpened,
+    Skill,
+    SkillsRead,
+    SurroundingsRead,
     TitleChanged,
     UsageReported,
     ViewEnforced,
@@ -487,6 +490,8 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     ),
     GuidanceRead(files=(GuidanceFile("/work/AGENTS.md", "Write tests first."),)),
     GuidanceChanged(path="/work/AGENTS.md", text="Write tests.", told="AGENTS.md changed: Write tests."),
+    SurroundingsRead(cwd="/work", text="When this session began, on 2026-11-29 (Sunday):\n- Python 3.11.7"),
+    SkillsRead(skills=(Skill("release", "Publish a version.", "/work/.agents/skills/release/SKILL.md"),), more=2),
 )
 
 

@@ -5,6 +5,7 @@ A rebuilt namespace, a sandbox and a server are tool calls, because editors show
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from acp_adapter.jsonrpc.messages import Json
@@ -30,7 +31,7 @@ from acp_adapter.v1.updates.shapes import (
     UsageUpdate,
 )
 from acp_adapter.wire import given, to_wire
-from engine import COMMANDS, ModelRetried, OptionValues
+from engine import COMMANDS, CommandRow, ModelRetried, OptionValues
 from engine.context.tail.feed import connected_sentence, lost_sentence
 from engine.context.tail.rights import entered_sentence
 from engine.core.ids import Seq
@@ -58,6 +59,8 @@ from engine.log.events.session import (
     ServersNamed,
     SessionMoved,
     SessionOpened,
+    SkillsRead,
+    SurroundingsRead,
     TitleChanged,
     UsageReported,
     ViewEnforced,
@@ -95,6 +98,8 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
             | OthersWrote()
             | GuidanceRead()
             | GuidanceChanged()
+            | SurroundingsRead()
+            | SkillsRead()
             | ViewEnforced()
             | WorkStopped()
         ):
@@ -171,15 +176,15 @@ def _server(event: ServerConnected | ServerLost, status: ToolCallStatus, sentenc
     )
 
 
-def commands_update() -> Json:
-    """The available slash commands."""
+def commands_update(others: Sequence[CommandRow] = ()) -> Json:
+    """The available slash commands: ours, and `others` of files and servers."""
     commands = [
         AvailableCommand(
             name=command.name,
             description=command.description,
             **given(input=CommandInput(hint=command.hint) if command.hint else None),
         )
-        for command in COMMANDS.values()
+        for command in (*COMMANDS.values(), *others)
     ]
     return to_wire(AvailableCommandsUpdate(available_commands=commands))
 

@@ -103,6 +103,7 @@ class Interaction:
         """
         self._write(wrapped(greeting(self._model), self._screen.columns))
         tasks.start_soon(self._pump.run)
+        self._session.connect()  # so that Tab offers the slash commands of files
         while not self._is_leaving:
             text = await self._editor.read(self._prompt)
             if text is None:

@@ -28,8 +28,10 @@ from ...log.permissions import (
     PermissionQuestion,
 )
 from ...log.user_message import compose
-from ...session.commands.table import command_of
+from ...session.commands import CustomNames
+from ...session.commands.table import called_name, command_of
 from ...session.journal import (
+    CommandRow,
     Item,
 )
 from ...session.requests import ReplayReport, TurnEnd
@@ -67,9 +69,10 @@ class OnePrompt:
         self._is_reported = False
         """Whether standard error has the error already."""
 
-    def kind(self, model: str) -> PromptKind:
-        """Return what the prompt is, in a session with that model."""
-        command, _ = command_of(compose([self._text]))
+    def kind(self, model: str, custom: Sequence[CommandRow] = ()) -> PromptKind:
+        """Return what the prompt is, in a session with that model and these commands of files and servers."""
+        names = CustomNames(frozenset(row.name for row in custom))
+        command, _ = command_of(compose([self._text]), names)
         if command is not None:
             return "statement" if command.run is None else "command"
         return "statement" if model == DEFAULT_MODEL else "task"
@@ -115,7 +118,7 @@ class OnePrompt:
             EngineError: the turn cannot be run or recorded.
             OSError: the output cannot be written.
         """
-        kind = self.kind(model)
+        kind = self.kind(model, await session.list_commands() if called_name(self._text) else ())
         fold = self._fold = PromptFold(kind, model != DEFAULT_MODEL, session.statement)
         self._result = replace(self._result, session_id=session.session_id, cwd=session.cwd)
         for line in finished_lines(session.settled, partial(os.path.relpath, start=session.cwd)):

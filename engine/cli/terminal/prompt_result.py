@@ -25,6 +25,7 @@ from ...log.events.going_back import Rewound
 from ...log.events.session import ModelCallEnded
 from ...log.redaction import write_json
 from ...session.journal import (
+    CommandsListed,
     FilesPutBack,
     Item,
     ModelRetried,
@@ -247,6 +248,7 @@ SIGNALS: Final = {
     ModelRetried: "retry",
     FilesPutBack: "files_restored",
     ModelsListed: "models_listed",
+    CommandsListed: "commands_listed",
 }
 _TITLE_CHARS: Final = 100
 

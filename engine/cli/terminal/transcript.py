@@ -48,6 +48,7 @@ from ...log.file_history import rewound_lines
 from ...log.permissions import ASKED_CHARS, CommandSubject, PermissionQuestion
 from ...log.user_message import spoken_text
 from ...session.journal import (
+    CommandsListed,
     FilesPutBack,
     Item,
     ModelRetried,
@@ -192,7 +193,7 @@ class Transcript:
                 return self.note(f"statement {number} runs again, for its names ({place} of {total})")
             case ModelRetried(withdrawn=True, reason=reason):
                 return self.note(f"the reply broke off, and what it said does not count: {visible(reason)}")
-            case UserMessage() | FilesPutBack() | StatementRerun() | ModelRetried() | ModelsListed():
+            case UserMessage() | FilesPutBack() | StatementRerun() | ModelRetried() | ModelsListed() | CommandsListed():
                 return []
             case _:
                 return self._event(cast("AnyEvent", item))

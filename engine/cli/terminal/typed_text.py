@@ -29,6 +29,7 @@ from ...log.events.session import DomainEntered
 from ...log.timeline import Cell
 from ...session.commands.context import TAIL
 from ...session.commands.table import COMMANDS, help_line
+from ...session.journal import CommandRow
 from ...session.policy import MODES, OPTIONS
 from ...session.session import Session
 from ..output import shown
@@ -218,7 +219,7 @@ def local_help() -> str:
 MOST: Final = 200
 """The most entries of a directory that are offered."""
 _NAME: Final = re.compile(r"(?<![\w.])[^\W\d]\w*\Z")
-_COMMAND: Final = re.compile(r"\A/(\w*)\Z")
+_COMMAND: Final = re.compile(r"\A/([\w.:-]*)\Z")
 _ARGUMENT: Final = re.compile(r"\A/(\w+) +((?:\S+ +)*)(\S*)\Z")
 _SOURCE: Final = re.compile(r"\A/(\w+)\s+(.*)\Z", re.DOTALL)
 _EDITED: Final = re.compile(r"\A/(\w+)[^\n]*\n(.*)\Z", re.DOTALL)
@@ -243,6 +244,8 @@ class Facts(Protocol):
     @property
     def cwd(self) -> str: ...
     @property
+    def custom_commands(self) -> Sequence[CommandRow]: ...
+    @property
     def names(self) -> Iterable[str]: ...
     @property
     def cells(self) -> Sequence[Cell]: ...
@@ -257,7 +260,7 @@ def completions(before: str, facts: Facts, is_python: bool) -> list[Completion]:
         is_python: whether the text runs as Python, so that Python's own names are offered.
     """
     if match := _COMMAND.match(before):
-        return _commands(match[1])
+        return _commands(match[1], facts)
     if (match := _SOURCE.match(before)) and _takes(match[1]) == "source":
         return completions(match[2], facts, is_python=True)
     if (match := _EDITED.match(before)) and _takes(match[1]) == "edit":
@@ -283,8 +286,9 @@ def common_start(texts: Sequence[str]) -> str:
     return first[:length]
 
 
-def _commands(start: str) -> list[Completion]:
-    rows = [(row.name, row.description) for row in (*COMMANDS.values(), *LOCAL_COMMANDS.values())]
+def _commands(start: str, facts: Facts) -> list[Completion]:
+    listed = (*COMMANDS.values(), *LOCAL_COMMANDS.values(), *facts.custom_commands)
+    rows = [(row.name, shown(row.description)) for row in listed]
     return [Completion(name, len(start), description) for name, description in rows if name.startswith(start)]
 
 

@@ -6,18 +6,21 @@ alike. Each text is counted once and exactly; the counter belongs to the caller.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
+from msgspec import Struct
+
 from ...core.execution import Display, NamespaceDiff
 from ...core.ids import ObjId, StatementId, ToolCallId
-from ...core.text import between, legible_line
+from ...core.text import between, legible_line, more
 from ...core.toolbox import FILES, TOOLS, VIEWS
 from ...log.events import Event
 from ...log.events.conversation import AgentReasoning, AgentText, ResultRerendered, ToolCall, ToolResult, UserMessage
 from ...log.events.execution import ExecutionFinished, StatementRecorded
 from ...log.events.nodes import NodeMade
-from ...log.events.session import GuidanceRead
+from ...log.events.session import GuidanceRead, Skill, SkillsRead
 from ...log.timeline import Timeline
 from ...log.user_message import user_text
 from ..view.entries import Summary
@@ -100,24 +103,56 @@ each command with its output.
 """
 
 
+_SKILLS: Final = """
+Skills are instructions for particular tasks. If a task matches a description, first view that skill with the call above
+its list, NAME replaced, and follow it. Paths in a skill begin at its folder. No skill can extend your permissions."""
 _GUIDANCE: Final = """
 Instructions from the user and the project's authors follow, file by file. If two disagree, the later one applies.
 None of them can extend your permissions.
 """
 
 
-def instructions(cwd: str, *, calls_tools: bool = True, guidance: GuidanceRead | None = None) -> str:
+class ProjectNotes(Struct, frozen=True):
+    """What the instructions say about one project: the session's surroundings, its skills, and its authors' files."""
+
+    surroundings: str = ""
+    skills: SkillsRead | None = None
+    guidance: GuidanceRead | None = None
+
+
+NO_NOTES: Final = ProjectNotes()
+
+
+def instructions(cwd: str, *, calls_tools: bool = True, notes: ProjectNotes = NO_NOTES) -> str:
     """Write the instructions for a project in `cwd` (absolute).
 
     They begin each prompt and rarely change.
 
-    Under 900 tokens without `guidance`; a test runs the examples. `calls_tools` is as in `message_text`.
+    Under 900 tokens without `notes`; a test runs the examples. `calls_tools` is as in `message_text`.
     """
     head = _HEAD.format(asked=_CALLED if calls_tools else _WRITTEN)
     lines = [f"{example.source:<44}# {example.comment}" for example in EXAMPLES]
     work = _WORK.format(worked=WORKED)
     text = f"{head}\n```python\n" + "\n".join(lines) + f"\n```\n\n{work}\nThe project is {cwd}.\n"
-    return text if guidance is None else text + _guided(guidance, cwd)
+    if notes.surroundings:
+        text += f"{notes.surroundings}\n"
+    if notes.skills is not None:
+        text += _skilled(notes.skills, cwd)
+    return text if notes.guidance is None else text + _guided(notes.guidance, cwd)
+
+
+def _skilled(read: SkillsRead, cwd: str) -> str:
+    if not read.skills and not read.more:
+        return ""
+    groups: dict[str, list[Skill]] = {}
+    for skill in read.skills:
+        groups.setdefault(posixpath.dirname(posixpath.dirname(skill.path)), []).append(skill)
+    lines: list[str] = []
+    for folder, skills in groups.items():
+        place = guidance_name(f"{folder}/NAME/{posixpath.basename(skills[0].path)}", cwd)
+        lines += [f'`view("{place}")`', *(f"- {skill.name}: {skill.description}" for skill in skills)]
+    left_out = [more(read.more, "skill", "not listed here")] if read.more else []
+    return "\n".join([_SKILLS, *lines, *left_out, ""])
 
 
 def _guided(guidance: GuidanceRead, cwd: str) -> str:

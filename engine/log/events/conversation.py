@@ -49,7 +49,8 @@ class UserMessage(Event, frozen=True, kw_only=True):
     """A user's message. An `aside` is for the session itself, such as a slash command: no model reads it.
 
     `text` is what was typed. `content` is the order of texts and attachments, an attachment as its index in
-    `attachments`; empty if it is the text, if any, and then the attachments.
+    `attachments`; empty if it is the text, if any, and then the attachments. If the text calls a command of a file or a
+    server, models read `expansion` in its place, which that command gave.
     """
 
     kind: ClassVar[str] = "user_message"
@@ -60,6 +61,7 @@ class UserMessage(Event, frozen=True, kw_only=True):
     attachments: tuple[Attachment, ...] = ()
     aside: bool = False
     content: tuple[str | int, ...] = ()
+    expansion: str = ""
 
     @property
     def waits(self) -> bool:

@@ -343,6 +343,35 @@ class GuidanceChanged(Event, frozen=True, kw_only=True):
     told: str = ""
 
 
+class SurroundingsRead(Event, frozen=True, kw_only=True):
+    """Prompts have this account of date, system, git and Python from here on, as it was when the session began.
+
+    `cwd` is the directory that it is about. It is read again only if the session moves to another one.
+    """
+
+    kind: ClassVar[str] = "surroundings_read"
+
+    cwd: Exact
+    text: str
+
+
+class Skill(Struct, frozen=True):
+    """A skill (https://agentskills.io) as prompts name it. `path` is that of its `SKILL.md`, absolute."""
+
+    name: str
+    description: str
+    path: str
+
+
+class SkillsRead(Event, frozen=True, kw_only=True):
+    """Prompts name these skills from here on, and say that they leave out `more`."""
+
+    kind: ClassVar[str] = "skills_read"
+
+    skills: tuple[Skill, ...] = ()
+    more: int = 0
+
+
 class ServersNamed(Event, frozen=True, kw_only=True):
     """The client that opened the session named these MCP servers; `modules` are their Python modules, by server name.
 
@@ -401,6 +430,8 @@ SessionEvent = (
     | TitleChanged
     | GuidanceRead
     | GuidanceChanged
+    | SurroundingsRead
+    | SkillsRead
     | ServersNamed
     | ServerConnected
     | ServerLost

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -67,6 +67,24 @@ class Command(Struct, frozen=True):
     moves_head: bool = False
     torn: bool = True
     is_said: bool = False
+
+
+class CustomNames(Struct, frozen=True):
+    """The names of commands of files and servers, a container and an iterable of them."""
+
+    names: frozenset[str] = frozenset()
+    modules: frozenset[str] = frozenset()
+    """MCP servers, all of whose names `MODULE:NAME` belong to them, known or not."""
+
+    def __contains__(self, name: str) -> bool:
+        module, sign, _ = name.partition(":")
+        return name in self.names or (bool(sign) and module in self.modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self.names))
+
+
+NO_CUSTOM: Final = CustomNames()
 
 
 def glancing(

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 from ...core.errors import InvalidRequestError
-from ...core.text import code_span
+from ...core.text import code_span, printable
 from ...log.user_message import MAX_TEXT_CHARS, Composed, is_long_text
 from ..policy import MODES, OPTIONS
 from ..requests import (
@@ -24,7 +24,7 @@ from ..requests import (
     RewindRequest,
     SwitchRequest,
 )
-from . import Command, CommandContext, glancing
+from . import NO_CUSTOM, Command, CommandContext, CustomNames, glancing
 from .context import compact, context, context_glance, tick, views, views_glance
 from .model import cost_glance, model_glance
 from .timeline import (
@@ -43,6 +43,8 @@ from .timeline import (
 
 _NAME: Final = re.compile(r"/[A-Za-z][A-Za-z0-9_-]{0,63}")
 """Text that is meant as a command. A path has more slashes, or dots."""
+OTHERS: Final = "Prompts of files and MCP servers:"
+_MOST_LISTED: Final = 12
 _MOST_NEAR: Final = 3
 """The most suggestions by spelling for an unknown command."""
 _SET_ELSEWHERE: Final = "Your editor sets the {} in a menu, `rewindow run` with `/{}`"
@@ -56,8 +58,11 @@ _ELSEWHERE: Final = {
 """Advice for names of settings that are not slash commands."""
 
 
-def _help(_context: CommandContext, _argument: str) -> str:
-    return "\n".join(help_line(each.name, each.usage, each.description) for each in COMMANDS.values())
+def _help(context: CommandContext, _argument: str) -> str:
+    own = [help_line(each.name, each.usage, each.description) for each in COMMANDS.values()]
+    rows = context.runtime.custom_commands()
+    others = [help_line(each.name, each.hint, printable(each.description)) for each in rows]
+    return "\n".join([*own, *(("", OTHERS, "", *others) if others else ())])
 
 
 def help_line(name: str, usage: str, description: str) -> str:
@@ -202,16 +207,22 @@ def command_for(request: PastRequest) -> tuple[Command, Callable[[CommandContext
             return COMMANDS["edit"], run_edited
 
 
-def command_of(said: Composed) -> tuple[Command | None, str]:
+def called_name(text: str) -> str:
+    """The name behind the slash at the beginning of a text; "" if there is none."""
+    first = next(iter(text.split(maxsplit=1)), "")
+    return first[1:] if first.startswith("/") else ""
+
+
+def command_of(said: Composed, custom: CustomNames = NO_CUSTOM) -> tuple[Command | None, str]:
     """As `command_in`, for a prompt. Refuses a statement whose text is too long for a command."""
-    command, argument = command_in(said.text)
+    command, argument = command_in(said.text, custom)
     if command is not None and command.takes in ("source", "edit") and any(map(is_long_text, said.attachments)):
         return _saying(command.name, f"A statement may have at most {MAX_TEXT_CHARS:,} characters."), ""
     return command, argument
 
 
-def command_in(text: str) -> tuple[Command | None, str]:
-    """The command that a prompt names, or None, and its argument.
+def command_in(text: str, custom: CustomNames = NO_CUSTOM) -> tuple[Command | None, str]:
+    """The command that a prompt names, or None, and its argument. For one of the `custom` names it is None, too.
 
     An unknown name, a missing argument or one too many gives a command whose answer is the error, because a model would
     make something up. A path that exists on this machine is not a command.
@@ -223,8 +234,10 @@ def command_in(text: str) -> tuple[Command | None, str]:
         command = COMMANDS[name]
         is_wrong = bool(argument) if not command.usage else not argument and not command.usage.startswith("[")
         return (_misused(command) if is_wrong else command), argument
+    if first.startswith("/") and name in custom:
+        return None, argument
     if _NAME.fullmatch(first) and not os.path.lexists(first):
-        return _unknown(name), argument
+        return _unknown(name, custom), argument
     return None, argument
 
 
@@ -234,14 +247,15 @@ def _misused(command: Command) -> Command:
     return _saying(command.name, f"`/{command.name}` takes no argument.")
 
 
-def _unknown(name: str) -> Command:
+def _unknown(name: str, custom: CustomNames) -> Command:
     said = f"There is no command `/{name}`."
     wanted = name.lower()
     if (advice := _ELSEWHERE.get(wanted)) is not None:
         return _saying(name, f"{said} {advice}")
     # Commands that begin with the name come before those that are spelled like it.
-    begun = [each for each in COMMANDS if each.startswith(wanted)]
-    near = dict.fromkeys([*begun, *difflib.get_close_matches(wanted, COMMANDS, _MOST_NEAR)])
+    known = [*COMMANDS, *custom]
+    begun = [each for each in known if each.startswith(wanted)]
+    near = dict.fromkeys([*begun, *difflib.get_close_matches(wanted, known, _MOST_NEAR)][:_MOST_LISTED])
     if near:
         return _saying(name, f"{said} Did you mean {_listed(near, 'or')}? `/help` lists all.")
     return _saying(name, f"{said} The commands are {_listed(COMMANDS, 'and')}; `/help` describes them.")

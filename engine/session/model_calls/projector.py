@@ -21,7 +21,16 @@ from msgspec.structs import replace
 from ...context.model import Prompt
 from ...context.tail.feed import LogNews
 from ...context.tail.past_statements import PastStatements
-from ...context.tail.prompt import MESSAGE_OVERHEAD, fair_limit, instructions, is_shrinkable, message_text, shortened
+from ...context.tail.prompt import (
+    MESSAGE_OVERHEAD,
+    NO_NOTES,
+    ProjectNotes,
+    fair_limit,
+    instructions,
+    is_shrinkable,
+    message_text,
+    shortened,
+)
 from ...context.tail.sent_prompts import SentProjections, shared_length
 from ...context.tail.standing import Outdated, Rewrite, Standing, choose_rewrites, referring
 from ...context.tail.timeline import calls_now
@@ -34,7 +43,6 @@ from ...files.tails import HandleRow, Looked, ProjectionPart
 from ...log.event_log import EventLog
 from ...log.events import Event
 from ...log.events.conversation import ResultRerendered, ToolResult
-from ...log.events.session import GuidanceRead
 from ...log.redaction import HIDDEN
 from ...runtime.environment import Environment
 
@@ -176,7 +184,7 @@ class Projector:
         self._room = Room(budget, model)
         self._calls_tools = model.calls_tools
         self._cwd = cwd
-        self._guidance: GuidanceRead | None = None
+        self._notes: ProjectNotes = NO_NOTES
         self._instructions = instructions(cwd, calls_tools=self._calls_tools)
         self._instruction_tokens: int | None = None
         self._counts: dict[EventId, int] = {}
@@ -309,11 +317,11 @@ class Projector:
         counts = (await environment.project([self._sent(message) for message in messages], 0)).text_tokens
         return [tokens + MESSAGE_OVERHEAD for tokens in counts]
 
-    def guide(self, guidance: GuidanceRead | None) -> None:
-        """From now on, begin prompts with these instruction files."""
-        if guidance is not self._guidance:
-            self._guidance = guidance
-            self._instructions = instructions(self._cwd, calls_tools=self._calls_tools, guidance=guidance)
+    def guide(self, notes: ProjectNotes) -> None:
+        """From now on, begin prompts with these notes on the project."""
+        if notes != self._notes:
+            self._notes = notes
+            self._instructions = instructions(self._cwd, calls_tools=self._calls_tools, notes=notes)
             self._instruction_tokens = None
 
     def narrow(self, window: int | None) -> bool:
@@ -330,7 +338,7 @@ class Projector:
         if self._model.calls_tools == self._calls_tools:
             return
         self._calls_tools = self._model.calls_tools
-        self._instructions = instructions(self._cwd, calls_tools=self._calls_tools, guidance=self._guidance)
+        self._instructions = instructions(self._cwd, calls_tools=self._calls_tools, notes=self._notes)
         self._instruction_tokens = None
         self._counts = {}
         self._bound = self._spent = _Sum(_NO_GENERATION)

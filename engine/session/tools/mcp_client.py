@@ -1,4 +1,4 @@
-"""One connection to an MCP server through the SDK's client: HTTP client, transports, tools and resources.
+"""One connection to an MCP server through the SDK's client: HTTP client, transports, tools, resources and prompts.
 
 What comes from the server leaves here as plain data. Must not know sessions, permissions, or how a program is started.
 The SDK takes half a second to import, so this module is loaded with a session's first server. Used by
@@ -28,6 +28,7 @@ from mcp_types import (
     CallToolResult,
     Implementation,
     PaginatedResult,
+    PromptListChangedNotification,
     ResourceListChangedNotification,
     ToolListChangedNotification,
     jsonrpc_message_adapter,
@@ -296,12 +297,13 @@ _REQUEST_SECONDS: Final = 30.0
 _FORGOTTEN: Final = (INVALID_REQUEST, "Session terminated")
 """The SDK's error when an HTTP server has forgotten the session."""
 
+_CHANGES: Final = (ToolListChangedNotification, ResourceListChangedNotification, PromptListChangedNotification)
 Heard = Callable[[str], None]
 """Receives each line of progress."""
 
 
 class Connection:
-    """A connected server. `ended` is set when it sends no more; `changed` when its tools or resources change.
+    """A connected server. `ended` is set when it sends no more; `changed` when its offers change.
 
     Owns timeouts, progress and cancellation of calls, and the translation of their failures.
     """
@@ -312,11 +314,15 @@ class Connection:
         self.changed = anyio.Event()
 
     async def listing(self) -> Listing:
-        """Its current tools and resources. Raises ConnectionError, TimeoutError."""
+        """Its current tools, resources and prompts. Raises ConnectionError, TimeoutError."""
         offers = self._client.server_capabilities
         tools = await self._all(self._client.list_tools, "tools") if offers.tools else []
         resources = await self._all(self._client.list_resources, "resources") if offers.resources else []
-        return listing(tools, resources, self._client.instructions)
+        prompts: list[Mapping[str, Any]] = []
+        if offers.prompts:
+            with suppress(RuntimeError):  # because the tools are of use without them
+                prompts = await self._all(self._client.list_prompts, "prompts")
+        return listing(tools, resources, self._client.instructions, prompts=prompts)
 
     async def _all(self, ask: Callable[..., Awaitable[PaginatedResult]], field: str) -> list[Mapping[str, Any]]:
         found: list[Mapping[str, Any]] = []
@@ -354,6 +360,15 @@ class Connection:
             return _plain((await self._asked(self._client.read_resource(uri))).contents)
         raise TimeoutError(f"the server did not answer within {seconds:g} s")
 
+    async def prompt(self, name: str, arguments: Mapping[str, str], seconds: float) -> list[Mapping[str, Any]]:
+        """The messages of a prompt, each with `role` and `content`. Raises as `call`."""
+        with anyio.move_on_after(seconds):
+            messages = _plain((await self._asked(self._client.get_prompt(name, dict(arguments)))).messages)
+            if (size := len(msgspec.json.encode(messages))) > ANSWER_BYTES:
+                raise RuntimeError(f"the prompt has {size:,} bytes; at most {ANSWER_BYTES:,} are accepted")
+            return messages
+        raise TimeoutError(f"the server did not answer within {seconds:g} s")
+
     async def _asked(self, asked: Awaitable[Any]) -> Any:
         try:
             return await _answered(asked)
@@ -363,7 +378,7 @@ class Connection:
 
     async def take(self, message: IncomingMessage) -> None:
         """Receive a message that is not an answer."""
-        if isinstance(message, ToolListChangedNotification | ResourceListChangedNotification):
+        if isinstance(message, _CHANGES):
             self._note_changed()
 
     async def follow(self) -> None:
@@ -371,9 +386,12 @@ class Connection:
         offers = self._client.server_capabilities
         tools = bool(offers.tools and offers.tools.list_changed)
         resources = bool(offers.resources and offers.resources.list_changed)
-        if tools or resources:
+        prompts = bool(offers.prompts and offers.prompts.list_changed)
+        if tools or resources or prompts:
             with suppress(MCPError, RuntimeError, TimeoutError, httpx2.HTTPError):
-                async with self._client.listen(tools_list_changed=tools, resources_list_changed=resources) as changes:
+                async with self._client.listen(
+                    tools_list_changed=tools, resources_list_changed=resources, prompts_list_changed=prompts
+                ) as changes:
                     async for _ in changes:
                         self._note_changed()
 

@@ -18,6 +18,7 @@ from ...core.mcp_servers import address_of
 from ...core.text import cut_end, cut_line, plural, valid_text
 from ...core.toolbox import attribute, numbered
 from ...runtime.results import ResourceHelp, ServerHelp, ToolHelp
+from .mcp_prompts import Prompt, prompts_of
 
 MOST_TOOLS: Final = 1_000
 MOST_RESOURCES: Final = 1_000
@@ -64,10 +65,11 @@ class Tool(Struct, frozen=True):
 
 
 class Listing(Struct, frozen=True, kw_only=True):
-    """What a server offers: `tools` by their names in Python, and resources by their URIs with short descriptions."""
+    """What a server offers: tools by their names in Python, resources by URIs with short descriptions, and prompts."""
 
     tools: dict[str, Tool] = field(default_factory=dict[str, Tool])
     resources: dict[str, str] = field(default_factory=dict[str, str])
+    prompts: dict[str, Prompt] = field(default_factory=dict[str, Prompt])
     instructions: str = ""
     notes: tuple[str, ...] = ()
 
@@ -77,8 +79,10 @@ def listing(
     resources: Sequence[Mapping[str, Any]] = (),
     instructions: str | None = None,
     notes: Sequence[str] = (),
+    *,
+    prompts: Sequence[Mapping[str, Any]] = (),
 ) -> Listing:
-    """The listing of a server's tools and resources, given as MCP's JSON."""
+    """The listing of a server's tools, resources and prompts, given as MCP's JSON."""
     found: dict[str, Tool] = {}
     left_out = 0
     for tool in tools:
@@ -92,6 +96,7 @@ def listing(
     return Listing(
         tools=found,
         resources={uri: _about(each) for each in resources[:MOST_RESOURCES] if (uri := _uri(each.get("uri")))},
+        prompts=prompts_of(prompts),
         instructions=_long(instructions),
         notes=(*notes, *said),
     )

@@ -67,6 +67,24 @@ def test_without_a_sandbox_a_refused_statement_does_nothing(tmp_path: Path) -> N
     assert touched.exists()
 
 
+def test_a_prompt_may_call_a_command_of_a_file(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / ".claude/commands").mkdir(parents=True)
+    (tmp_path / ".claude/commands/review.md").write_text("Review $1.")
+    (tmp_path / "a.py").write_text("x = 1\n")
+    model = scripted(tmp_path, {"text": "Reviewed."})
+    done = home.run_as_process("run", "--model", model, "-p", "/review @a.py")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Reviewed.\n", "")
+    shown = home.run("show", "--events", session_in(home)).stdout.splitlines()
+    message = next(each for each in map(json.loads, shown) if each["kind"] == "user_message")
+    assert message["text"].startswith("/review")
+    assert [Path(each["uri"]).name for each in message["attachments"]] == ["a.py"]  # as in the prompt of a task
+
+
+def session_in(home: Home) -> str:
+    return json.loads(home.run("sessions", "--json").stdout)[0]["session_id"]
+
+
 @pytest.mark.slow
 def test_invalid_prompt_is_refused_with_a_sentence(tmp_path: Path) -> None:
     home = Home(tmp_path)

@@ -27,7 +27,7 @@ from engine.log.redaction import Redactor
 from engine.log.rights import Domains
 from engine.log.store.memory import MemoryStore
 from engine.log.timeline import Timeline
-from engine.session.guidance import KnownGuidance
+from engine.session.guidance import KnownGuidance, KnownSurroundings
 from engine.session.policy import Policy
 from engine.session.saved_state import Revisions
 from engine.session.tools.read import SeenFiles
@@ -57,7 +57,7 @@ OF_A_PATH: tuple[Callable[[], Any], ...] = (
     lambda: Domains(SessionFacts()),
 )  # fmt: skip
 OF_THE_LOG: tuple[Callable[[], Any], ...] = (
-    SessionFacts, Policy, Spending, SentProjections, KeptValues, KnownGuidance,
+    SessionFacts, Policy, Spending, SentProjections, KeptValues, KnownGuidance, KnownSurroundings,
     lambda: Revisions(MemoryStore(FixedClock()), Redactor([])),
 )  # fmt: skip
 FOLDS = (*OF_A_PATH, *OF_THE_LOG)

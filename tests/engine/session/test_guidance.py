@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.context.tail.prompt import instructions
+from engine.context.tail.prompt import ProjectNotes, instructions
 from engine.core.clock import SystemClock
 from engine.files.guidance import LEFT_OUT, TOTAL_CHARS
-from engine.log.events.session import GuidanceChanged, GuidanceRead
+from engine.log.events.session import GuidanceChanged, GuidanceRead, SurroundingsRead
 from engine.log.store.memory import MemoryStore
 from tests.support.models import AnsweringModel, runs, says
 from tests.support.sessions import events_of, session_in, sessions_of
@@ -75,7 +75,35 @@ async def test_a_session_without_such_files_reads_nothing_of_them(tmp_path: Path
     async with session_in(tmp_path, model=model) as session:
         await session.accept("go").end()
         assert not [event for event in session.events if isinstance(event, GuidanceRead | GuidanceChanged)]
-    assert model.prompts[0].instructions == instructions(str(tmp_path))
+        (read,) = events_of(session, SurroundingsRead)
+    assert model.prompts[0].instructions == instructions(str(tmp_path), notes=ProjectNotes(read.text))
+
+
+async def test_prompts_keep_the_surroundings_of_the_beginning(tmp_path: Path, project: Path) -> None:
+    store, model = MemoryStore(SystemClock()), AnsweringModel(says("Done."))
+    for head in ("first", "second"):
+        (project / ".git/HEAD").write_text(f"ref: refs/heads/{head}\n")
+        async with sessions_of(tmp_path, store, model=model) as sessions:
+            rows = await sessions.rows()
+            session = await sessions.load(rows[0].session_id) if rows else await sessions.create(str(project))
+            await session.accept("go").end()
+    first, loaded = model.prompts
+    assert "\n- git: branch first\n" in first.instructions
+    assert loaded.instructions == first.instructions
+
+
+async def test_a_session_that_moves_has_other_surroundings(tmp_path: Path, project: Path) -> None:
+    store, model = MemoryStore(SystemClock()), AnsweringModel(says("Done."))
+    (project / ".git/HEAD").write_text("ref: refs/heads/first\n")
+    elsewhere = project.parent / "elsewhere"
+    elsewhere.mkdir()
+    async with sessions_of(tmp_path, store, model=model) as sessions:
+        session = await sessions.create(str(project))
+        await session.accept("go").end()
+        await sessions.close(session.session_id)
+        moved = await sessions.load(session.session_id, str(elsewhere))
+        await moved.accept("go").end()
+    assert ["branch first" in prompt.instructions for prompt in model.prompts] == [True, False]
 
 
 async def test_keys_reach_no_prompt_through_guidance_files(tmp_path: Path, project: Path) -> None:

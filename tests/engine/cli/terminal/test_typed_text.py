@@ -26,6 +26,7 @@ from engine.log.events.conversation import Attachment
 from engine.log.events.execution import ExecutionFinished, StatementRecorded
 from engine.log.events.session import DomainEntered
 from engine.log.timeline import Cell, Timeline
+from engine.session.journal import CommandRow
 from engine.session.session import Session
 from tests.support.fixed import FixedClock
 
@@ -114,6 +115,7 @@ class Facts:
     names: tuple[str, ...] = ("readme", "result", "_hidden")
     cells: Sequence[Cell] = ()
     branches: Sequence[BranchRow] = ()
+    custom_commands: Sequence[CommandRow] = ()
 
 
 def offered(before: str, facts: Facts | None = None, *, is_python: bool = True) -> list[str]:
@@ -143,6 +145,8 @@ def test_commands_and_their_arguments() -> None:
     assert offered("/ti") == ["timeline", "tick"]
     assert offered("/mo") == ["model", "mode"]
     assert offered("/mode a") == ["ask", "auto"]
+    others = (CommandRow("git:commit", "MESSAGE", "Commit."), CommandRow("git:push", "", "Push."))
+    assert offered("/git:c", Facts(custom_commands=others)) == ["git:commit"]
     found = completions("/timeline ", Facts(cells=cells), True)
     assert [(each.text, each.about) for each in found] == [("2", "b = 2"), ("1", "a = 1")]
     assert offered("/replay 1 ", Facts(cells=cells)) == ["2", "1"]

@@ -195,6 +195,7 @@ WORDS = {
     "config_changed": ["option", "value"],
     "domain_entered": ["writable"],
     "others_wrote": ["writable"],
+    "surroundings_read": ["cwd"],
     "agent_reasoning": ["provider"],
     "tool_call": ["thinking.provider"],
     "servers_named": ["modules.key"],
