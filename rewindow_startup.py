@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -132,12 +133,23 @@ def _conformance_output() -> Output:
     return Output(without_secrets(sys.stdout, redactor), without_secrets(sys.stderr, redactor), redactor.redact)
 
 
-def rewindow_acp() -> NoReturn:
-    """The agent that editors start."""
+_ACP: Final = "acp"
+_SETUP: Final = "--setup"
+"""`acp_adapter.sign_in` offers it to editors."""
+
+
+def rewindow_acp(*, skipped: int = 1) -> NoReturn:
+    """The agent that editors start. With `--setup` it asks for a key instead, in a terminal.
+
+    Its arguments follow the first `skipped` ones of the command line.
+    """
+    arguments = sys.argv[skipped:]
+    if _SETUP in arguments:
+        _run_for_people(("auth", "setup"))
     _begin()
     from acp_adapter.cli import main  # only after the check
 
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(main(arguments))
 
 
 def rewindow_mcp() -> NoReturn:
@@ -161,21 +173,28 @@ def _open_streams() -> None:
 
 
 def rewindow() -> NoReturn:
-    """The command for people. What killed agents left running ends with it."""
+    """The command for people. `rewindow acp` is `rewindow-acp`, for launchers that know one command of a package."""
+    if sys.argv[1:2] == [_ACP]:
+        rewindow_acp(skipped=2)
+    _run_for_people(sys.argv[1:])
+
+
+def _run_for_people(arguments: Sequence[str]) -> NoReturn:
+    """Run the command for people. What killed agents left running ends with it."""
     try:
-        code = _run_command()
+        code = _run_command(arguments)
     except KeyboardInterrupt:  # before the command can take it itself
         code = _INTERRUPTED
     raise SystemExit(code)
 
 
-def _run_command() -> int:
+def _run_command(arguments: Sequence[str]) -> int:
     _open_streams()
     _begin()
     from engine.cli import main  # only after the check
     from engine.runtime.worker.processes.ending import end_left_behind
 
-    code = main(sys.argv[1:])
+    code = main(arguments)
     with suppress(OSError):
         sys.stdout.flush()  # so that nobody waits for it
     end_left_behind()

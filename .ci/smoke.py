@@ -33,6 +33,7 @@ def rewindow_acp() -> None:
     request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
     answer = json.loads(run("rewindow-acp", stdin=json.dumps(request)))
     assert answer["result"]["protocolVersion"] == 1, answer
+    assert answer["result"]["authMethods"], answer
 
 
 def rewindow_mcp() -> None:

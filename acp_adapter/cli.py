@@ -10,6 +10,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from typing import TextIO, cast
 
 from acp_adapter.jsonrpc.stdio import divert
 
@@ -22,6 +23,7 @@ examples:
   Zed, settings.json:   { "agent_servers": { "Rewindow": { "type": "custom", "command": "rewindow-acp" } } }
   a terminal client:    acpx --agent rewindow-acp exec "view('README.md')"
   scripted replies:     rewindow-acp --model scripted:replies.jsonl
+  a provider's key:     rewindow-acp --setup
 
 Every option can also be set by the variable in parentheses, or in a config file: `rewindow help configuration`.
 `rewindow sessions` lists the sessions.
@@ -49,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
 
     from acp_adapter.server import serve_descriptors
     from engine import Host
-    from engine.log.redaction import without_secrets
+    from engine.log.redaction import RedactedStream
 
     try:
         # Start even without a model: editors show the answer to a prompt, but not the stderr of an agent that exited.
@@ -57,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     except InvalidRequestError as error:
         zygote.close()
         return _refused(error)
-    sys.stderr = without_secrets(sys.stderr, host.redactor)
+    sys.stderr = cast("TextIO", RedactedStream(sys.stderr, host.redactor))  # it may learn keys later
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="rewindow-acp: %(message)s")
     if os.isatty(read_fd):
         sys.stderr.write("rewindow-acp: waiting for an editor's messages; `rewindow run` is a session in a terminal\n")
@@ -86,6 +88,7 @@ def _refused(error: Exception) -> int:
 def _parse(arguments: Sequence[str]) -> dict[str, str | None]:
     import argparse  # editors usually give no arguments
 
+    from acp_adapter.sign_in import SETUP
     from engine import __version__
     from engine.core.settings import SETTINGS
 
@@ -96,7 +99,10 @@ def _parse(arguments: Sequence[str]) -> dict[str, str | None]:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"rewindow-acp {__version__}")
+    parser.add_argument(SETUP, action="store_true", help="ask for the key of a provider in this terminal, and end")
     for option in SETTINGS:
         name = f"--{option.name.replace('_', '-')}"
         parser.add_argument(name, metavar=option.value, help=f"{option.help} ({option.variable})")
-    return vars(parser.parse_args(arguments))
+    parsed: dict[str, str | None] = vars(parser.parse_args(arguments))
+    del parsed[SETUP.removeprefix("--")]  # `rewindow_startup` does that
+    return parsed

@@ -17,12 +17,13 @@ from anyio.abc import TaskGroup
 from acp_adapter.editor_files import Documents, EditorFiles
 from acp_adapter.jsonrpc.dispatch import Context, Method
 from acp_adapter.jsonrpc.messages import Code, ProtocolError
+from acp_adapter.requests import Initialize
 from engine import Host
 from engine.core.ids import SessionId
 
 if TYPE_CHECKING:  # loaded in the session stage
     from acp_adapter.conversation import Conversation
-    from acp_adapter.requests import Initialize, OpenSession
+    from acp_adapter.requests import OpenSession
     from engine import ModelSetup, Session, Sessions
 
 RESOURCE_NOT_FOUND: Final = -32002
@@ -93,7 +94,17 @@ class Connection:
             self._when_ready()
             self._host.warm_up()
 
+    @property
+    def client(self) -> Initialize:
+        """The client's capabilities; none before `initialize`."""
+        return self._client or Initialize()
+
     # --- opening ------------------------------------------------------------------------------------------------------
+
+    @property
+    def host(self) -> Host:
+        """The engine."""
+        return self._host
 
     @property
     def model_setup(self) -> ModelSetup | None:
@@ -116,23 +127,27 @@ class Connection:
         with anyio.CancelScope(shield=True):
             session = await opening
         assert session is not None
-        client = self._client
+        client = self.client
         files = EditorFiles(
             session.session_id,
             self.documents,
             context.peer,
             session.spelled,
             redactor=self._host.redactor,
-            reads=client is not None and client.reads_files,
-            writes=client is not None and client.writes_files,
+            reads=client.reads_files,
+            writes=client.writes_files,
         )
-        client = client or Initialize()
         conversation = Conversation(session, context.peer, files, terminals=client.terminals, notices=client.notices)
         self._conversations[session.session_id] = conversation
         context.after_response(partial(conversation.start, self._tasks))
         context.after_response(partial(self.prepare, "prompt"))
         context.after_response(conversation.connect)
+        context.after_response(self._look_for_keys)
         return conversation
+
+    async def _look_for_keys(self) -> None:
+        # Clients need not say that their user has signed in.
+        self._host.look_for_keys()
 
     async def reopen(
         self, request: OpenSession, context: Context[Connection, Any], *, is_replayed: bool

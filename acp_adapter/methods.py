@@ -22,6 +22,8 @@ from acp_adapter.jsonrpc.dispatch import Context, Method
 from acp_adapter.jsonrpc.messages import Code, ProtocolError
 from acp_adapter.requests import (
     Authenticate,
+    AuthState,
+    AuthStatus,
     DocumentChanged,
     DocumentFocused,
     DocumentOpened,
@@ -38,23 +40,23 @@ from acp_adapter.requests import (
     SessionRef,
     SetMode,
     SetOption,
-    SignIn,
 )
+from acp_adapter.sign_in import ways_to_sign_in
 from engine import SessionRow, __version__
 from engine.core.ids import SessionId
 
 if TYPE_CHECKING:  # loaded in the session stage
     from acp_adapter.conversation import Conversation
-    from engine import OptionValues, Session, Ticket
+    from engine import ModelSetup, OptionValues, Session, Ticket
 
-SIGN_IN: Final = "environment"
-"""Id of the only sign-in method: environment variables, read when this process started."""
 PAGE: Final = 50
 """Sessions in one page of `session/list`."""
 
 Plain = Context[Connection, None]
 
-# --- initialize, authenticate -----------------------------------------------------------------------------------------
+# --- initialize, signing in -------------------------------------------------------------------------------------------
+
+NO_KEYS_USED: Final = "this agent needs no authentication"
 
 
 def _accept_initialize(connection: Connection, params: Initialize) -> None:
@@ -62,19 +64,50 @@ def _accept_initialize(connection: Connection, params: Initialize) -> None:
 
 
 async def _initialize(context: Plain, params: Initialize) -> Initialized:
-    context.after_response(partial(context.connection.prepare, "session"))
-    setup = context.connection.model_setup
-    return Initialized(__version__, None if setup is None else SignIn(SIGN_IN, setup.todo, setup.sentence))
+    connection = context.connection
+    context.after_response(partial(connection.prepare, "session"))
+    return Initialized(__version__, ways_to_sign_in(params) if connection.host.takes_keys else ())
 
 
 async def _authenticate(context: Plain, params: Authenticate) -> None:
-    setup = context.connection.model_setup
+    """Read the keys again. The method of type `terminal` is the client's alone."""
+    host = context.connection.host
+    if not host.takes_keys:
+        raise ProtocolError(Code.INVALID_PARAMS, f"methodId: {NO_KEYS_USED}")
+    known = [way.method_id for way in ways_to_sign_in(context.connection.client) if not way.is_terminal]
+    if params.method_id not in known:
+        raise ProtocolError(Code.INVALID_PARAMS, f"methodId: must be {' or '.join(map(repr, known))}")
+    missing = await host.sign_in()
+    if missing:
+        raise ProtocolError(AUTH_REQUIRED, missing)
+
+
+async def _logout(context: Plain, params: None) -> None:
+    """Remove the stored keys. Open sessions stay, and their next model call fails."""
+    host = context.connection.host
+    if not host.takes_keys:
+        raise ProtocolError(Code.METHOD_NOT_FOUND, NO_KEYS_USED)
+    await host.sign_out()
+
+
+async def _auth_status(context: Plain, params: None) -> AuthStatus:
+    """Tell whether the model has a key. Unstable in the schema."""
+    connection = context.connection
+    if not connection.host.takes_keys:
+        raise ProtocolError(Code.METHOD_NOT_FOUND, NO_KEYS_USED)
+    problem = await connection.host.read_keys()
+    used = connection.host.account
+    accounts = connection.host.accounts
+    listed = tuple((f"{name}, from the {origin}", name == used) for name, origin in accounts.items())
+    return AuthStatus(_auth_state(connection.model_setup, has_problem=bool(problem) and used not in accounts), listed)
+
+
+def _auth_state(setup: ModelSetup | None, *, has_problem: bool) -> AuthState:
     if setup is None:
-        raise ProtocolError(Code.INVALID_PARAMS, "methodId: this agent needs no authentication")
-    if params.method_id != SIGN_IN:
-        raise ProtocolError(Code.INVALID_PARAMS, f"methodId: the only method is {SIGN_IN!r}")
-    if not setup.is_done:
-        raise ProtocolError(AUTH_REQUIRED, setup.sentence)
+        return "not_required"
+    if has_problem:
+        return "unknown"
+    return "authenticated" if setup.is_done else "unauthenticated"
 
 
 # --- opening sessions -------------------------------------------------------------------------------------------------
@@ -251,6 +284,8 @@ def _did_focus(connection: Connection, params: DocumentFocused) -> None:
 _ROWS: Final[tuple[Method[Connection, Any, Any], ...]] = (
     Method("initialize", _accept_initialize, _initialize, is_exclusive=True, needs_initialization=False),
     Method("authenticate", None, _authenticate, needs_initialization=False),
+    Method("logout", None, _logout),
+    Method("auth/status", None, _auth_status),
     Method("session/new", None, _new),
     Method("session/load", None, _load),
     Method("session/resume", None, _resume),

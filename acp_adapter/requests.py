@@ -21,13 +21,17 @@ class Initialize(Struct, frozen=True):
     """The client's capabilities.
 
     `terminals`: it draws terminals for commands that the agent runs. `reads_files`, `writes_files`: the agent may ask
-    it for the text of a file, or to write one. `notices`: it shows notices.
+    it for the text of a file, or to write one. `notices`: it shows notices. `runs_setup`: it can run this program with
+    other arguments in a terminal, to sign in. `runs_commands`: it runs a command in a terminal for that, as clients do
+    that are older than `runs_setup`.
     """
 
     terminals: bool = False
     notices: bool = False
     reads_files: bool = False
     writes_files: bool = False
+    runs_setup: bool = False
+    runs_commands: bool = False
 
 
 class Authenticate(Struct, frozen=True):
@@ -141,19 +145,48 @@ class DocumentFocused(Struct, frozen=True):
 # --- results ----------------------------------------------------------------------------------------------------------
 
 
+class SetupCommand(Struct, frozen=True):
+    """A command that signs in, in a terminal: `arguments` is all of it, of which `added` follow the agent's own.
+
+    `variables` are those that it needs from this process's environment.
+    """
+
+    arguments: tuple[str, ...]
+    added: tuple[str, ...]
+    variables: dict[str, str]
+
+
 class SignIn(Struct, frozen=True):
-    """How to give the agent what its model needs; `description` is a sentence."""
+    """A way to give the agent keys; `description` is a sentence.
+
+    With a `command` the client runs it in a terminal. Without one, the agent reads keys when it is asked to.
+    `is_terminal`: the client never asks the agent for it; see `Initialize.runs_setup`. `shows_command`: it gets the
+    whole command; see `Initialize.runs_commands`.
+    """
 
     method_id: str
     name: str
     description: str
+    command: SetupCommand | None = None
+    is_terminal: bool = False
+    shows_command: bool = False
 
 
 class Initialized(Struct, frozen=True):
-    """`agent_version` is this program's version; `sign_in` is None if the agent needs none."""
+    """`agent_version` is this program's version; `sign_in` is empty if the agent needs no keys."""
 
     agent_version: str
-    sign_in: SignIn | None = None
+    sign_in: tuple[SignIn, ...] = ()
+
+
+AuthState = Literal["authenticated", "unauthenticated", "not_required", "unknown"]
+
+
+class AuthStatus(Struct, frozen=True):
+    """Whether the model has a key, and each key by what it is and whether the model uses it."""
+
+    state: AuthState
+    accounts: tuple[tuple[str, bool], ...] = ()
 
 
 class OpenedSession(Struct, frozen=True):

@@ -139,12 +139,7 @@ EXACT: Final = frozenset((
 
 
 def display_encoder(redactor: Redactor) -> Callable[[Any], bytes]:
-    """Return an encoder that removes secrets from messages, even from events that were redacted before.
-
-    Without known secrets this is `lines.encode` itself.
-    """
-    if not redactor:
-        return encode
+    """Return an encoder that removes secrets from messages, even from events that were redacted before."""
 
     def encode_redacted(message: Any) -> bytes:
         line = encode(message)

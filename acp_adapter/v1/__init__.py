@@ -24,6 +24,8 @@ VERSION: Final = 1
 _MODULES: Final = {
     "initialize": "handshake",
     "authenticate": "handshake",
+    "logout": "handshake",
+    "auth/status": "handshake",
     "session/new": "sessions",
     "session/load": "sessions",
     "session/resume": "sessions",

@@ -1,15 +1,15 @@
-"""`initialize` and `authenticate`: shapes, readers and writers.
+"""`initialize`, `authenticate`, `logout` and `auth/status`: shapes, readers and writers.
 
 What is advertised here is served; a test compares the two. Source of the shapes: ACP v1 schema, `InitializeRequest`,
-`AuthenticateRequest` and the types they use. An omitted capability is unsupported.
+`AuthenticateRequest` and the types they use; the unstable one for `auth/status`. An omitted capability is unsupported.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from acp_adapter.jsonrpc.messages import Json
-from acp_adapter.requests import Authenticate, Initialize, Initialized, SignIn
+from acp_adapter.requests import Authenticate, AuthState, AuthStatus, Initialize, Initialized, SignIn
 from acp_adapter.wire import Empty, ForgivingModel, WireModel, from_wire, to_wire
 
 
@@ -83,6 +83,7 @@ class SessionCapabilities(WireModel):
 
 class AgentAuthCapabilities(WireModel):
     logout: Empty | None = None
+    status: Empty | None = None
 
 
 class AgentCapabilities(WireModel):
@@ -101,10 +102,22 @@ class AgentAuthMethod(WireModel):
     description: str | None = None
 
 
+class TerminalAuthMethod(WireModel):
+    """The client runs the agent's program with these arguments, in a terminal; it never calls `authenticate` for it."""
+
+    type: Literal["terminal"] = "terminal"
+    id: str
+    name: str
+    description: str | None = None
+    args: list[str] = Field(default_factory=list[str])
+
+
 class InitializeResponse(WireModel):
     protocol_version: int
     agent_capabilities: AgentCapabilities = Field(default_factory=AgentCapabilities)
-    auth_methods: list[AgentAuthMethod] = Field(default_factory=list[AgentAuthMethod])
+    auth_methods: list[AgentAuthMethod | TerminalAuthMethod] = Field(
+        default_factory=list[AgentAuthMethod | TerminalAuthMethod]
+    )
     agent_info: Implementation | None = None
 
 
@@ -112,8 +125,27 @@ class AuthenticateRequest(ForgivingModel):
     method_id: str
 
 
+class NoParams(ForgivingModel):
+    """The params of `logout` and `auth/status`, which may be omitted."""
+
+
+class Account(WireModel):
+    label: str
+    active: bool | None = None
+
+
+class AuthStatusResponse(WireModel):
+    state: AuthState
+    accounts: list[Account] = Field(default_factory=list[Account])
+
+
 _TERMINALS: Final = "terminal_output"
 """Key in the `_meta` of client capabilities: the client draws terminals for an agent's commands, as Zed does."""
+
+_SETUP_COMMANDS: Final = "terminal-auth"
+"""Key in the `_meta` of client capabilities, and of a method, with the command that the client runs in a terminal. Zed
+and the agent registry use it; it is older than methods of type `terminal`."""
+_SETUP_LABEL: Final = "Rewindow"
 
 
 def _read_initialize(params: object) -> Initialize:
@@ -124,6 +156,8 @@ def _read_initialize(params: object) -> Initialize:
         notices=client.session is not None and client.session.notices is not None,
         reads_files=client.fs.read_text_file,
         writes_files=client.fs.write_text_file,
+        runs_setup=client.auth.terminal,
+        runs_commands=(client.meta or {}).get(_SETUP_COMMANDS) is True,
     )
 
 
@@ -142,20 +176,44 @@ def _write_initialized(reply: Initialized) -> Json:
                 close=Empty(),
                 fork=Empty(),
             ),
+            auth=AgentAuthCapabilities(logout=Empty(), status=Empty()) if reply.sign_in else AgentAuthCapabilities(),
         ),
-        auth_methods=[] if reply.sign_in is None else [_method(reply.sign_in)],
+        auth_methods=[_method(way) for way in reply.sign_in],
         agent_info=Implementation(name="rewindow", title="Rewindow", version=reply.agent_version),
     )
     return to_wire(response)
 
 
-def _method(sign_in: SignIn) -> AgentAuthMethod:
-    return AgentAuthMethod(id=sign_in.method_id, name=sign_in.name, description=sign_in.description)
+def _method(way: SignIn) -> AgentAuthMethod | TerminalAuthMethod:
+    command = way.command
+    if command is not None and way.is_terminal:
+        method = TerminalAuthMethod(id=way.method_id, name=way.name, description=way.description, args=[*command.added])
+    else:
+        method = AgentAuthMethod(id=way.method_id, name=way.name, description=way.description)
+    if command is not None and way.shows_command:
+        program, *arguments = command.arguments
+        shown = {"label": _SETUP_LABEL, "command": program, "args": arguments, "env": command.variables}
+        method.meta = {_SETUP_COMMANDS: shown}
+    return method
 
 
 def _read_authenticate(params: object) -> Authenticate:
     return Authenticate(from_wire(AuthenticateRequest, params).method_id)
 
 
-READERS: Final = {"initialize": _read_initialize, "authenticate": _read_authenticate}
-WRITERS: Final = {"initialize": _write_initialized}
+def _read_nothing(params: object) -> None:
+    from_wire(NoParams, params if params is not None else {})
+
+
+def _write_status(reply: AuthStatus) -> Json:
+    accounts = [Account(label=label, active=active) for label, active in reply.accounts]
+    return to_wire(AuthStatusResponse(state=reply.state, accounts=accounts))
+
+
+READERS: Final = {
+    "initialize": _read_initialize,
+    "authenticate": _read_authenticate,
+    "logout": _read_nothing,
+    "auth/status": _read_nothing,
+}
+WRITERS: Final = {"initialize": _write_initialized, "auth/status": _write_status}

@@ -158,6 +158,22 @@ Examples:
 """
 
 
+_AUTH_EXAMPLES: Final = """\b
+Examples:
+  rewindow auth                                asks for a provider and its key
+  rewindow auth add anthropic                  asks for a key, and stores it in your keyring
+  pass show openai | rewindow auth add openai  takes the key from a pipe
+  rewindow auth add openai --file              stores it in a file that only you can read
+  rewindow auth list                           which providers have a key, and where it comes from
+  rewindow auth test openai                    asks the provider for its models, with the key
+  rewindow auth remove openai
+
+\b
+A key in the environment (such as ANTHROPIC_API_KEY) wins over a stored one. Keys are never
+shown. More: `rewindow help signing-in`.
+"""
+
+
 class Command(NamedTuple):
     """One row. `module` is relative to this package; `help` is the function's docstring; `examples` follow it.
 
@@ -228,6 +244,7 @@ COMMANDS: Final = (
         "Delete sessions with everything they refer to. `rewindow gc` gives the disk space back.",
     ),
     Command("gc", ".sessions", "gc", "Delete sessions that were not used for a while. Sessions in use are kept."),
+    Command("auth", ".auth", "auth", "Store, list, test and remove keys of model providers.", _AUTH_EXAMPLES),
     Command("doctor", ".doctor", "doctor", "Check that sessions can be saved and statements can run."),
     Command("help", ".help", "help_page", "Show a page of the documentation, or list the pages."),
     Command(

@@ -25,6 +25,7 @@ from ..context.models import make_model
 from ..core.domain import LAYERS, PARTS, Domain, Layer, is_held
 from ..core.errors import EngineError
 from ..core.ids import ExecutionId
+from ..core.key_file import warning_about
 from ..core.settings import SETTINGS, config_path
 from ..core.text import plural, visible
 from ..core.tokens.ranks import encoding
@@ -48,6 +49,7 @@ from ..runtime.worker.processes.system import hides_processes
 from ..runtime.worker_environment import WorkerEnvironment
 from ..runtime.zygote import Zygote
 from ..session.directories import find_project_environment
+from ..session.keys import Keys
 from .output import (
     check_formats,
     print_json,
@@ -124,6 +126,11 @@ def model() -> Iterable[Finding]:
 
 
 def secrets() -> Iterator[Finding]:
+    keys = Keys(os.environ)
+    for problem in filter(None, (keys.problem, warning_about(os.environ))):
+        yield Finding("note", problem)
+    if keys.stored:
+        yield Finding("ok", f"stored keys of {', '.join(sorted(map(shown, keys.stored)))} (`rewindow auth list`)")
     found = find_secrets(os.environ, settings().hidden_names)
     if found.names:
         names = ", ".join(map(shown, found.names))

@@ -136,3 +136,11 @@ class TurnFailedError(EngineError):
     def __init__(self, session_id: SessionId) -> None:
         super().__init__(f"the turn in session {session_id} failed with an internal error; see the agent's stderr")
         self.session_id = session_id
+
+
+class KeyringError(EngineError):
+    """Raised if the system's keyring does not answer, refuses, or is missing. `reason` says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the keyring cannot be used: {reason}")
+        self.reason = reason

@@ -20,6 +20,7 @@ import anyio
 from ..context.tail.rights import before_phrase
 from ..core.domain import LAYERS, PARTS, Domain, Layer, is_held, is_inside, lacking
 from ..core.errors import EnvironmentUnavailableError
+from ..core.key_file import key_path
 from ..files.protected import Appeared, Mark, Protection
 from ..files.safe_open import ways_in
 from ..log.events.session import DomainEntered, Mode
@@ -42,6 +43,7 @@ def domain_of(
     scratch: str,
     state: str,
     protected: Sequence[str],
+    keys: str = "",
     is_open: bool = False,
 ) -> Domain:
     """Return what statements of a session may change directly.
@@ -53,18 +55,19 @@ def domain_of(
         scratch: its directory for temporary files.
         state: where sessions are stored.
         protected: files in the directories that other programs run without a question.
+        keys: the directory with the file of keys, if there is one.
         is_open: whether part of this program is in the directories and cannot be protected.
     """
     # The kernel cannot protect a link, and a file that replaces it would be trusted from the next start on.
     is_closed = not is_open and not ways_in(tuple(roots))
     writable = tuple(map(str, roots)) if mode == "auto" and is_closed else ()
-    # Hiding the state directory would hide a session's directory inside of it.
-    is_around = any(is_inside(root, (state,)) for root in roots)
+    # Hiding a directory would hide a session's directory inside of it.
+    hidden = [each for each in (state, keys) if each and not any(is_inside(root, (each,)) for root in roots)]
     return Domain(
         scratch=scratch,
         writable=writable,
         read_only=tuple(protected) if writable else (),
-        hidden=() if is_around else (state,),
+        hidden=tuple(hidden),
         network=network,
     )
 
@@ -116,6 +119,7 @@ class Confinement:
         self._protection = protection
         self._scratch = scratch
         self._state = str(parts.settings.state_dir)
+        self._key_file = os.path.realpath(key_path(parts.spec.variables))
         self._by_model = by_model
         self._dismissed = dismissed
         self._rights = UNHELD
@@ -150,6 +154,7 @@ class Confinement:
             scratch=self._scratch.path,
             state=self._state,
             protected=self._protected,
+            keys=os.path.dirname(self._key_file) if os.path.exists(self._key_file) else "",
             is_open=self._is_open,
         )
 

@@ -14,12 +14,10 @@ imports inside functions name their stage.
 
 from __future__ import annotations
 
-import asyncio
 import os
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -43,11 +41,13 @@ from ..log.store import open_store
 from ..log.store_protocol import Store
 from ..runtime.environment import Environment, EnvironmentSpec, StartServer
 from ..runtime.zygote import Zygote
+from .daemon_threads import on_daemon_thread
 
 if TYPE_CHECKING:
     from ..context.models.providers import ModelSetup
     from ..files.outline.model import Outliner
     from ..runtime.worker.handles.outlines import Outlines
+    from .keys import Keys
     from .process_models import ConfiguredModels, OwnModel
     from .registry import Sessions
 
@@ -57,6 +57,7 @@ STAGES: Final[dict[Stage, tuple[str, ...]]] = {
     "answering": ("log.event_log", "context.view"),
     "session": (
         "session.registry",
+        "session.keys",
         "session.process_models",
         "log.store.sqlite",
         "log.store.writer",
@@ -133,6 +134,13 @@ class Host:
         self._tasks: TaskGroup | None = None
         self._sessions: Sessions | None = None
         self._outliner: Outlines | None = None
+        self._listing = anyio.Lock()
+
+    @cached_property
+    def _keys(self) -> Keys:
+        from .keys import Keys  # of the session stage; `_redactor` knows the keys in the file already
+
+        return Keys(self._environ, self._redactor.learn)
 
     @cached_property
     def _models(self) -> OwnModel | ConfiguredModels:
@@ -140,7 +148,7 @@ class Host:
 
         if self._own_model is not None:
             return OwnModel(self._own_model, self._settings)
-        return ConfiguredModels(self._settings, self._environ, self._load_ahead)
+        return ConfiguredModels(self._settings, self._keys, self._load_ahead)
 
     @property
     def model_setup(self) -> ModelSetup | None:
@@ -148,6 +156,66 @@ class Host:
         if self._settings.model == DEFAULT_MODEL or self._own_model is not None:
             return None
         return self._models.setup_of(self._settings.model)
+
+    # --- signing in ---------------------------------------------------------------------------------------------------
+
+    @property
+    def takes_keys(self) -> bool:
+        """Whether keys of providers are used: not for the model of an embedding program."""
+        return self._own_model is None
+
+    @property
+    def accounts(self) -> Mapping[str, str]:
+        """Where the key of each provider comes from, by its name; only those whose key can be used."""
+        return self._keys.known
+
+    @property
+    def account(self) -> str:
+        """The name of the provider whose key the model of the settings uses; "" if it uses none."""
+        from ..context.models.providers import key_name  # of the session stage
+
+        kind, _, name = self._settings.model.partition(":")
+        return key_name(name.partition(":")[0]) if kind == "provider" else ""
+
+    async def read_keys(self) -> str:
+        """Read stored keys that were not read; return why some could not be, or ""."""
+        if self.takes_keys and self._keys.is_behind:
+            await on_daemon_thread(self._keys.read)
+        return self._keys.problem
+
+    def look_for_keys(self) -> None:
+        """Begin to read keys that were stored since they were read, if there are any. Only inside `async with`."""
+        if self.takes_keys and self._keys.is_behind:
+            self._keys_changed()
+
+    async def sign_in(self) -> str:
+        """Read the environment, the file of keys and the keyring; return what is missing as a sentence, or "".
+
+        The models of providers with new keys are then offered in all sessions.
+        """
+        from .keys import missing_keys  # of the session stage
+
+        await on_daemon_thread(partial(self._keys.read, everywhere=True))
+        self._keys_changed()
+        setup = self._models.setup_of(self._settings.model, is_read=True) if self.takes_keys else None
+        missing = missing_keys(self._keys) if setup is None else "" if setup.is_done else setup.sentence
+        return " ".join(filter(None, (missing, self._keys.problem))) if missing else ""
+
+    async def sign_out(self) -> None:
+        """Remove all keys that the user stored; the next model call of any session fails without one.
+
+        Keys of the environment stay. Raises KeyringError, InvalidRequestError if some cannot be removed.
+        """
+        try:
+            await anyio.to_thread.run_sync(self._keys.forget)
+        finally:
+            self._keys_changed()
+
+    def _keys_changed(self) -> None:
+        if self._sessions is not None and self.takes_keys:
+            assert self._tasks is not None
+            self._sessions.offer_models()
+            self._tasks.start_soon(self._list_models)
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -209,11 +277,19 @@ class Host:
         with suppress(InvalidRequestError):  # which each reply of the model reports
             for step in loading_steps(model):
                 await self.sessions.idle()
-                await _on_daemon_thread(step)
+                await on_daemon_thread(step)
 
     async def _list_models(self) -> None:
         changed: list[bool] = []
-        await _on_daemon_thread(lambda: changed.append(self._models.refresh()))
+
+        def ask() -> None:
+            if self._keys.is_behind:
+                self._keys.read()
+                changed.append(True)
+            changed.append(self._models.refresh())
+
+        async with self._listing:  # so that a second one finds the first one's answers
+            await on_daemon_thread(ask)
         if any(changed):
             self.sessions.offer_models()
 
@@ -272,16 +348,3 @@ class Host:
             self._store.rows(limit=1)
 
         sweep(str(self._settings.state_dir / FOLDER))
-
-
-async def _on_daemon_thread(step: Callable[[], None]) -> None:
-    """Run the step on a daemon thread."""
-    loop, done = asyncio.get_running_loop(), anyio.Event()
-
-    def perform() -> None:
-        step()
-        with suppress(RuntimeError):  # because the loop may be closed by now
-            loop.call_soon_threadsafe(done.set)
-
-    threading.Thread(target=perform, name="rewindow-loading", daemon=True).start()
-    await done.wait()

@@ -74,6 +74,10 @@ class Models(Protocol):
         """Note that a session will call this model."""
         ...
 
+    async def ready(self, spec: str, /) -> None:
+        """Wait until this model can be called. Raises ModelUnusableError if the user must do something first."""
+        ...
+
 
 class ModelChoice:
     """The model that a session calls: a `Model`, whichever was chosen last."""
@@ -209,6 +213,7 @@ class ModelChoice:
         for number, (self.answering, model) in enumerate(asked, 1):
             streamed = False
             try:
+                await self._models.ready(self.answering)
                 async with aclosing(model.reply(prompt)) as signals:
                     async for signal in signals:
                         streamed = streamed or not isinstance(signal, CallRetried)

@@ -118,7 +118,7 @@ def assemble(
     log = EventLog(
         services.clock,
         journal.write,
-        redact=partial(redact_event, services.redactor) if services.redactor else None,
+        redact=partial(redact_event, services.redactor),  # even without secrets now, because it may learn some
         check=view.refusal,
         backing=StoredEvents(services.store, session_id, journal, services.redactor),
     )

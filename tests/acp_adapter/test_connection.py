@@ -76,12 +76,13 @@ async def test_before_initialize_requests_are_refused(method: str, tmp_path: Pat
     async with in_memory(tmp_path) as client:
         refused = await client.error(method, params)
         assert (refused["code"], refused["message"]) == (-32600, "call initialize first")
-        assert (await client.error(method, {**params, "cwd": "relative", "sessionId": 7}))["code"] == -32602
+        if method not in ("logout", "auth/status"):  # they have no params
+            assert (await client.error(method, {**params, "cwd": "relative", "sessionId": 7}))["code"] == -32602
 
 
 async def test_authenticate_and_cancel_need_no_initialize(tmp_path: Path) -> None:
     async with in_memory(tmp_path) as client:
-        assert "needs no authentication" in (await client.error("authenticate", {"methodId": "x"}))["message"]
+        assert (await client.error("authenticate", {"methodId": "x"}))["code"] == -32602
         await client.notify("session/cancel", {"sessionId": "none"})
         await client.quiet()
 

@@ -45,9 +45,16 @@ def test_display_text_is_redacted_and_identifiers_stay() -> None:
 
 
 def test_without_secrets_the_encoder_is_plain() -> None:
-    assert display_encoder(Redactor([])) is encode
     message = {"text": "harmless… and more"}
-    assert display_encoder(Redactor([SECRET]))(message) == encode(message)
+    for redactor in (Redactor([]), Redactor([SECRET])):
+        assert display_encoder(redactor)(message) == encode(message)
+
+
+def test_encoder_removes_what_its_redactor_learns() -> None:
+    redactor = Redactor([])
+    encoder = display_encoder(redactor)
+    redactor.learn([SECRET])
+    assert SECRET.encode() not in encoder({"text": SECRET})
 
 
 def test_redacting_encoder_refuses_the_same_values() -> None:

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.slow
 SLOW = "import time\nfor number in range(60):\n    print(number)\n    time.sleep(0.1)"
 ACTS = "write('conformance.txt', 'ok')\nbash('true')"
 SHOWN = {
+    "ACP1-A-AUTH-002",
     "ACP1-A-MCP-001",
     "ACP1-A-CANCEL-001",
     "ACP1-A-LOAD-001",
@@ -26,10 +27,13 @@ SHOWN = {
 
 def test_our_agent_conforms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REWINDOW_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("HOME", str(tmp_path))  # whose stored keys the logout removes
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     report = tmp_path / "report.json"
     prompts = ["--prompt", "1 + 1", "--slow-prompt", SLOW, "--tool-prompt", ACTS]
     options = [
         "--allow-always",
+        "--allow-logout",
         "--timeout",
         "60",
         "--scenario-timeout",

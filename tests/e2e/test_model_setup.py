@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from acp_adapter.sign_in import SIGN_IN
+from engine.context.models.providers import NAMED, how_to_set
 from tests.support.agents import Agent
 from tests.support.llm_server import Answer, llm_server
 
 pytestmark = pytest.mark.slow
 
+TO_DO = how_to_set(NAMED["openai-responses"])
 NO_KEYS = {"OPENAI_API_KEY": "", "ANTHROPIC_API_KEY": "", "OPENAI_BASE_URL": ""}
 
 
@@ -25,8 +28,11 @@ def refused(agent: Agent, session: str) -> str:
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        ("provider:openai:gpt-5", "openai:gpt-5 needs credentials: set OPENAI_API_KEY to a valid key"),
-        ("provider:nosuch:x", "nosuch:x cannot be used: Unknown model: nosuch:x; REWINDOW_MODEL chooses another model"),
+        ("provider:openai:gpt-5", f"openai:gpt-5 needs credentials: {TO_DO}"),
+        (
+            "provider:nosuch:x",
+            "nosuch:x cannot be used: Unknown provider: nosuch; REWINDOW_MODEL chooses another model",
+        ),
     ],
 )
 def test_missing_key_and_unknown_provider_show_no_traceback(tmp_path: Path, model: str, said: str) -> None:
@@ -47,10 +53,9 @@ def test_refused_key_and_failing_server_are_different_errors(tmp_path: Path) -> 
         Agent(tmp_path / "state", "--model", "provider:openai:m", env=server.environment()) as agent,
     ):
         session = agent.open(tmp_path)
-        assert agent.call("authenticate", {"methodId": "environment"}) == {}
+        assert agent.call("authenticate", {"methodId": SIGN_IN}) == {}
         assert refused(agent, session) == (
-            f"openai:m at {server.environment()['OPENAI_BASE_URL']} does not accept the credentials: "
-            "set OPENAI_API_KEY to a valid key"
+            f"openai:m at {server.environment()['OPENAI_BASE_URL']} does not accept the credentials: {TO_DO}"
         )
         response = agent.response(agent.begin_prompt(session, "again"))
         assert (response["error"]["code"], "(HTTP 400)" in response["error"]["message"]) == (-32603, True)

@@ -35,6 +35,7 @@ from mcp_types.methods import SPEC_CLIENT_METHODS
 
 from acp_adapter.methods import METHODS
 from engine.cli.commands import COMMANDS
+from engine.core.key_file import StoredKeys, change_keys, read_keys
 from engine.log.redaction import NO_SECRETS
 from mcp_tools.notifications import LogMessages
 from mcp_tools.prompts import COMPLETED, PROMPTS
@@ -71,6 +72,8 @@ WAYS_IN: Final = {
 ALL: Final = tuple(WAYS_IN)
 
 
+STORED: Final = ("output", "exception")
+"""Ways in whose keys are secret because they are stored for a provider, not because the environment has them."""
 MOST: Final = ("environment", "file", "output", "exception", "argument", "file name")
 
 
@@ -126,7 +129,12 @@ def environ(*, secret: bool) -> dict[str, str]:
     """The keys in variables that are secret; or that of the environment in one that statements may see."""
     if not secret:
         return {"LC_ENVIRONMENT": key_of("environment")}
-    return {f"LC_{way.upper().replace(' ', '_')}_TOKEN": key_of(way) for way in WAYS_IN}
+    return {f"LC_{way.upper().replace(' ', '_')}_TOKEN": key_of(way) for way in WAYS_IN if way not in STORED}
+
+
+def store_keys(home: Home) -> None:
+    """Makes the other keys secret: stored keys of providers, in the file beside the config file."""
+    change_keys(home.variables, lambda _: StoredKeys({f"provider-{way}": key_of(way) for way in STORED}))
 
 
 class Project:
@@ -222,6 +230,13 @@ def acp(left: Left, home: Home, project: Project, variables: dict[str, str]) -> 
     left.said["acp stderr"].append(again.stderr.decode())
     left.said["store"] += [*raw(home.state), *unpacked(home.state)]
     commands(left, home, project, variables, session)
+    with Editor(left, home.state, "--model", "direct", env=variables) as last:
+        last.initialize()
+        last.call("logout", {"_meta": {"key": key_of("argument")}})
+        assert read_keys(variables) == StoredKeys()
+        opened = last.call("session/new", {"cwd": str(project.path), "mcpServers": []})["sessionId"]
+        last.prompt(opened, "print(open('output.txt').read())", seconds=SECONDS)  # it is known for the process's life
+        left.said["acp"] += map(json.dumps, last.received)
 
 
 def misuse(agent: Agent, session: str) -> None:
@@ -231,6 +246,7 @@ def misuse(agent: Agent, session: str) -> None:
     agent.error("session/set_config_option", {"sessionId": session, "configId": "_ask_about", "value": key})
     agent.error("session/new", {"cwd": f"/{key}", "mcpServers": []})
     agent.error("authenticate", {"methodId": key})
+    agent.call("auth/status", {})
     agent.notify("session/cancel", {"sessionId": key})
     agent.write(f'{{"jsonrpc":"2.0","method":"{key}"}}\n{key}\n'.encode())
 
@@ -267,6 +283,7 @@ def commands(left: Left, home: Home, project: Project, variables: Mapping[str, s
         ("show", session, "--cycles"), ("show", session, "--projection", "3"), ("branches", session),
         ("diff", session, "main"), ("show", key), ("sessions", "--cwd", key), ("gc", "--older-than", key),
         ("vectors-adapter", key), (key,), ("help", key), ("sessions", "--jsonl"),
+        ("auth", "list"), ("auth", "add", key),
     )  # fmt: skip
     changing = (
         ("replay", session, "--from", "1"), ("rewind", session, "--to", "1"), ("import", str(project.file)),
@@ -625,6 +642,8 @@ def everything(folder: Path, drives: Sequence[Sequence[Drive]], *, secret: bool)
     def go(some: Sequence[Drive]) -> None:
         for drive in some:
             home, project = Home(folder / drive.__name__), Project(folder / drive.__name__ / "project")
+            if secret:
+                store_keys(home)
             drive(left, home, project, environ(secret=secret))
 
     with ThreadPoolExecutor(len(drives)) as pool:

@@ -12,7 +12,10 @@ from typing import Any, Literal, cast
 
 from jsonschema_rs import Draft202012Validator
 
-_SERVED_SHAPES = ("ForkSessionRequest", "ForkSessionResponse", "SessionForkCapabilities", "SystemPrompt", "Usage")
+_SERVED_SHAPES = (
+    *("ForkSessionRequest", "ForkSessionResponse", "SessionForkCapabilities", "SystemPrompt", "Usage"),
+    *("AuthStatusRequest", "AuthStatusResponse", "AuthStatusCapabilities", "AuthState", "AuthAccount"),
+)
 SCHEMAS = Path(__file__).parent.parent / "schemas" / "acp"
 Edition = Literal["stable", "unstable"]
 _FILES: dict[Edition, str] = {"stable": "schema.json", "unstable": "schema.unstable.json"}
@@ -96,6 +99,7 @@ def schema(edition: Edition) -> dict[str, Any]:
         capabilities = "SessionCapabilities"
         found["$defs"]["PromptResponse"]["properties"]["usage"] = unstable["PromptResponse"]["properties"]["usage"]
         found["$defs"][capabilities]["properties"]["fork"] = unstable[capabilities]["properties"]["fork"]
+        found["$defs"]["AgentAuthCapabilities"] = unstable["AgentAuthCapabilities"]
     return found
 
 

@@ -6,7 +6,8 @@ A module is imported when its kind is chosen, because a provider takes seconds t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import anyio
@@ -19,7 +20,7 @@ logger = logging.getLogger(__name__)
 CLOSE_SECONDS: Final = 5.0
 
 
-def _direct(argument: str, _patience: Patience) -> Model:
+def _direct(argument: str, _patience: Patience, _environ: Mapping[str, str]) -> Model:
     from .local import DirectModel
 
     if argument:
@@ -27,7 +28,7 @@ def _direct(argument: str, _patience: Patience) -> Model:
     return DirectModel()
 
 
-def _scripted(argument: str, _patience: Patience) -> Model:
+def _scripted(argument: str, _patience: Patience, _environ: Mapping[str, str]) -> Model:
     from .local import ScriptedModel
 
     if not argument:
@@ -35,25 +36,26 @@ def _scripted(argument: str, _patience: Patience) -> Model:
     return ScriptedModel.from_file(argument)
 
 
-def _provider(argument: str, patience: Patience) -> Model:
+def _provider(argument: str, patience: Patience, environ: Mapping[str, str]) -> Model:
     from .provider import ProviderModel
 
-    return ProviderModel.from_spec(argument, patience=patience)
+    return ProviderModel.from_spec(argument, environ, patience)
 
 
-MODELS: Final[dict[str, Callable[[str, Patience], Model]]] = {
+MODELS: Final[dict[str, Callable[[str, Patience, Mapping[str, str]], Model]]] = {
     "direct": _direct,
     "scripted": _scripted,
     "provider": _provider,
 }
 
 
-def make_model(spec: str, patience: Patience = PATIENCE) -> Model:
+def make_model(spec: str, patience: Patience = PATIENCE, environ: Mapping[str, str] = os.environ) -> Model:
     """Make the model of `spec`: `<kind>` or `<kind>:<argument>`.
 
     Args:
         spec: the name.
         patience: how long a provider may take.
+        environ: with keys and addresses of providers.
 
     Raises:
         InvalidRequestError: the kind is unknown, or its argument invalid.
@@ -62,7 +64,7 @@ def make_model(spec: str, patience: Patience = PATIENCE) -> Model:
     make = MODELS.get(kind)
     if make is None:
         raise InvalidRequestError(f"unknown model {kind!r}; use one of {', '.join(MODELS)}")
-    return make(argument, patience)
+    return make(argument, patience, environ)
 
 
 def loading_steps(spec: str) -> Sequence[Callable[[], None]]:

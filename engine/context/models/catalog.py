@@ -33,6 +33,9 @@ MOST_BYTES: Final = 8 << 20
 MOST_MODELS: Final = 300
 """The most models of one provider that are offered."""
 _NAME_CHARS: Final = 120
+_REFUSED: Final = (401, 403)
+_INVALID: Final = (b"API_KEY_INVALID", b"API key not valid")
+"""What Google says about a key, with status 400."""
 _NO_CHAT: Final = (
     *("embed", "whisper", "tts", "dall-e", "moderation", "transcribe", "realtime", "audio", "image", "sora", "veo"),
     *("davinci", "babbage", "rerank", "aqa", "speech", "ocr", "guard", "live", "robotics", "computer-use"),
@@ -113,6 +116,35 @@ def ask(name: str, provider: Provider, environ: Mapping[str, str]) -> list[Liste
         OSError: it cannot be reached, or refused.
         ValueError: its answer is none.
     """
+    listing = provider.listing
+    assert listing is not None
+    data = _answer_to(provider, listing.path, environ)
+    try:
+        return listed(name, json.loads(data))
+    except RecursionError:
+        raise ValueError("the answer is nested too deeply") from None
+
+
+def prove(name: str, provider: Provider, environ: Mapping[str, str]) -> int:
+    """Ask a provider for its models with the key that it has; return their number. Blocks like `ask`.
+
+    Raises:
+        RefusedKeyError: the provider does not accept the key.
+        OSError, ValueError: like `ask`.
+    """
+    listing = provider.listing
+    assert listing is not None
+    if listing.proof:
+        _answer_to(provider, listing.proof, environ)
+    return len(ask(name, provider, environ))
+
+
+class RefusedKeyError(OSError):
+    """Raised if a provider answers that a key is wrong, or that it does not permit the request."""
+
+
+def _answer_to(provider: Provider, path: str, environ: Mapping[str, str]) -> bytes:
+    """Return the answer to GET; raises OSError, ValueError."""
     import httpx2  # on a thread, and only where a provider is configured
 
     listing = provider.listing
@@ -120,11 +152,11 @@ def ask(name: str, provider: Provider, environ: Mapping[str, str]) -> list[Liste
     headers = dict(listing.headers)
     if key := provider.key(environ):
         headers[listing.header] = f"Bearer {key}" if listing.header == "authorization" else key
-    address = f"{address_of(provider, environ)}{listing.path}"
+    address = f"{address_of(provider, environ)}{path}"
     try:
         with httpx2.stream("GET", address, headers=headers, timeout=ASK_SECONDS, follow_redirects=False) as answer:
-            if not answer.is_success:
-                raise OSError(f"HTTP {answer.status_code}")
+            if answer.status_code in _REFUSED:
+                raise RefusedKeyError(f"HTTP {answer.status_code}")
             data = bytearray()
             deadline = time.monotonic() + ASK_SECONDS
             for piece in answer.iter_bytes():
@@ -133,12 +165,13 @@ def ask(name: str, provider: Provider, environ: Mapping[str, str]) -> list[Liste
                     raise ValueError(f"the answer is longer than {MOST_BYTES:,} bytes")
                 if time.monotonic() > deadline:
                     raise OSError("the answer takes too long")
+            if not answer.is_success:
+                if any(words in data for words in _INVALID):
+                    raise RefusedKeyError(f"HTTP {answer.status_code}")
+                raise OSError(f"HTTP {answer.status_code}")
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise OSError(str(error)) from None
-    try:
-        return listed(name, json.loads(data))
-    except RecursionError:
-        raise ValueError("the answer is nested too deeply") from None
+    return bytes(data)
 
 
 def address_of(provider: Provider, environ: Mapping[str, str]) -> str:

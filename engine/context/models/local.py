@@ -44,7 +44,7 @@ That is not Python. No language model is configured, so your input runs as a sta
     read("pyproject.toml")                      a whole file as text
 
 Everything you run is on a timeline: /timeline. What a model would read: /context. More: /help.
-For a language model: its key, and REWINDOW_MODEL=provider:anthropic:MODEL (or openai, google).{extra}
+For a language model: `rewindow auth add anthropic` (or openai, google), then choose it with /model.{extra}
 To script replies: REWINDOW_MODEL=scripted:REPLIES.jsonl."""
 
 

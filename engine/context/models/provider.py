@@ -103,6 +103,7 @@ class ProviderModel:
     Args:
         route: the provider and its model.
         patience: how long a call may take.
+        environ: with keys; a key that changes there is used from the next reply on.
         pause: waits for some seconds.
         chance: returns a number in [0, 1) for the spread of pauses.
     """
@@ -113,14 +114,20 @@ class ProviderModel:
         self,
         route: Route,
         patience: Patience = PATIENCE,
+        environ: Mapping[str, str] = os.environ,
         pause: Callable[[float], Awaitable[None]] = anyio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._route = route
         self._patience = patience
+        self._environ = environ
         self._pause = pause
         self._chance = chance
         self._client: ProviderClient | None = None
+        self._key = ""
+        """The client's."""
+        self._left: list[ProviderClient] = []
+        """Clients with earlier keys, whose replies may still stream."""
 
     @classmethod
     def from_spec(
@@ -133,7 +140,7 @@ class ProviderModel:
         route = route_to(spec, environ)
         if find_spec("pydantic_ai") is None:
             raise InvalidRequestError(f"model `provider:{spec}` needs the extra `{EXTRA}`: {extra_command(EXTRA)}")
-        return cls(route, patience)
+        return cls(route, patience, environ)
 
     @property
     def name(self) -> str:
@@ -174,8 +181,9 @@ class ProviderModel:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        if self._client is not None:
-            client, self._client = self._client, None
+        clients = [*self._left, *([] if self._client is None else [self._client])]
+        self._left, self._client = [], None
+        for client in clients:
             await client.aclose()
 
     def _wait(self, attempt: int, asked: float | None) -> float:
@@ -183,8 +191,15 @@ class ProviderModel:
         return backoff if asked is None else max(asked, backoff)
 
     async def _connected(self) -> ProviderClient:
+        key = self._route.provider.key(self._environ)
+        if self._client is not None and key != self._key:
+            self._left.append(self._client)
+            self._client = None
         if self._client is None:
-            self._client = await anyio.to_thread.run_sync(_connect, self._route, self._patience, abandon_on_cancel=True)
+            self._client = await anyio.to_thread.run_sync(
+                _connect, self._route, self._patience, key, abandon_on_cancel=True
+            )
+            self._key = key
         return self._client
 
 
@@ -215,14 +230,14 @@ def loading_steps(spec: str, environ: Mapping[str, str] = os.environ) -> Sequenc
 def _rehearse(route: Route) -> None:
     # Making a client loads some more modules. The first reply reports a failure.
     with suppress(Exception):
-        _connect(route, PATIENCE)
+        _connect(route, PATIENCE, "")
 
 
-def _connect(route: Route, patience: Patience) -> ProviderClient:
+def _connect(route: Route, patience: Patience, key: str) -> ProviderClient:
     try:
         with loading():
             from .provider_stream import ProviderClient
 
-            return ProviderClient(route, patience)
+            return ProviderClient(route, patience, key)
     except ImportError as error:
         raise ModelUnusableError(f"{route.name} needs a package: {error}; {extra_command(EXTRA)}") from None

@@ -69,7 +69,7 @@ from ..model import (
 )
 from ..tail.results import STATEMENT_TOOL
 from .messages import Dialect, signature_of, to_messages
-from .providers import ProviderFailure, Route, address_shown
+from .providers import Provider, ProviderFailure, Route, address_shown, how_to_set
 from .written_replies import DESCRIPTION, PARAMETERS, read_call
 
 if TYPE_CHECKING:
@@ -120,14 +120,14 @@ _CONNECT_SECONDS: Final = 10.0
 
 
 def failure_of(
-    error: Exception, name: str, variables: Sequence[str], *, calls_tools: bool = True, address: str = ""
+    error: Exception, name: str, provider: Provider, *, calls_tools: bool = True, address: str = ""
 ) -> ProviderFailure:
     """Interpret an error.
 
     Args:
         error: raised while a request was made or its answer read.
         name: the model's name for the user.
-        variables: environment variables with this provider's credentials.
+        provider: its provider, which may take a key.
         calls_tools: whether the request had tools.
         address: of the server; empty if unknown.
     """
@@ -144,9 +144,9 @@ def failure_of(
         return ProviderFailure(ContextTooLongError(f"{server}: {text}", _window_in(text)))
     # The provider's message about a key may quote it, so it is not shown.
     if isinstance(error, ModelAuthenticationError):
-        return ProviderFailure(ModelUnusableError(f"{server} does not accept the credentials: {_set(variables)}"))
+        return ProviderFailure(ModelUnusableError(f"{server} does not accept the credentials: {_set(provider)}"))
     if isinstance(error, UserError):
-        return unusable(error, name, variables)
+        return unusable(error, name, provider)
     if isinstance(error, ModelRequestTimeout):
         late = ModelError(f"{server} did not begin its reply in time")
         return ProviderFailure(late, transient=True, slow=True)
@@ -160,11 +160,11 @@ def failure_of(
     return ProviderFailure(ModelError(f"{server}: {text}"), transient=_is_transient(error), after=after)
 
 
-def unusable(error: Exception, name: str, variables: Sequence[str]) -> ProviderFailure:
+def unusable(error: Exception, name: str, provider: Provider) -> ProviderFailure:
     """Interpret a failure to make a client: the user has to configure something. Arguments as for `failure_of`."""
     text = _words(error)
-    if "API_KEY" in text and variables:
-        return ProviderFailure(ModelUnusableError(f"{name} needs credentials: {_set(variables)}"))
+    if "API_KEY" in text and provider.variables:
+        return ProviderFailure(ModelUnusableError(f"{name} needs credentials: {_set(provider)}"))
     return ProviderFailure(
         ModelUnusableError(f"{name} cannot be used: {text.rstrip('.')}; REWINDOW_MODEL chooses another model")
     )
@@ -192,8 +192,8 @@ def _says(error: Exception, text: str, phrases: Sequence[str]) -> bool:
     return any(phrase in said.translate(_QUOTES) for phrase in phrases)
 
 
-def _set(variables: Sequence[str]) -> str:
-    return f"set {' or '.join(variables)} to a valid key" if variables else "see the provider's documentation"
+def _set(provider: Provider) -> str:
+    return how_to_set(provider) or "see the provider's documentation"
 
 
 def _words(error: Exception) -> str:
@@ -262,8 +262,10 @@ class ProviderClient:
         ProviderFailure: the model is unknown, or there is no key for it.
     """
 
-    def __init__(self, route: Route, patience: Patience) -> None:
+    def __init__(self, route: Route, patience: Patience, key: str = "") -> None:
+        """Connect with this key, or if it is empty, with those that the library finds in the environment."""
         self._route = route
+        self._key = key
         self._patience = patience
         self._http = _watched(patience.stall)
         try:
@@ -271,7 +273,7 @@ class ProviderClient:
         except ImportError:
             raise
         except Exception as error:
-            raise unusable(error, route.name, route.provider.variables) from None
+            raise unusable(error, route.name, route.provider) from None
         self._provider = route.provider
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
@@ -304,9 +306,9 @@ class ProviderClient:
     def _provider_of(self, name: str) -> PydanticProvider[Any]:
         """Make the provider with our connections; those that have their own kind keep it."""
         kind: Any = infer_provider_class(name)
-        made: PydanticProvider[Any] = (
-            kind(http_client=self._http) if "http_client" in signature(kind).parameters else infer_provider(name)
-        )
+        known = {"http_client": self._http, **({"api_key": self._key} if self._key else {})}
+        taken = {each: value for each, value in known.items() if each in signature(kind).parameters}
+        made: PydanticProvider[Any] = kind(**taken) if taken else infer_provider(name)
         return made
 
     @property
@@ -324,7 +326,7 @@ class ProviderClient:
         return failure_of(
             error,
             self._route.name,
-            self._provider.variables,
+            self._provider,
             calls_tools=prompt.calls_tools,
             address=address_shown(self._model.base_url),
         )

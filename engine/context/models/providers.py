@@ -31,7 +31,7 @@ class Address(Struct, frozen=True, kw_only=True):
 class Listing(Struct, frozen=True, kw_only=True):
     """How a provider is asked for its models: GET `path` below `base`, or below the environment's `variable`.
 
-    The key is sent in `header`, with `headers` beside it.
+    The key is sent in `header`, with `headers` beside it. `proof` is a path that needs a key, if `path` needs none.
     """
 
     base: str
@@ -39,6 +39,7 @@ class Listing(Struct, frozen=True, kw_only=True):
     path: str = "/models"
     header: str = "authorization"
     headers: tuple[tuple[str, str], ...] = ()
+    proof: str = ""
 
 
 class Provider(Struct, frozen=True, kw_only=True):
@@ -155,7 +156,7 @@ PROVIDERS: Final = (
         variables=("OPENROUTER_API_KEY",),
         one_call=True,
         modules=_OPENAI,
-        listing=Listing(base="https://openrouter.ai/api/v1"),
+        listing=Listing(base="https://openrouter.ai/api/v1", proof="/key"),
     ),
 )
 
@@ -209,6 +210,28 @@ def configured(environ: Mapping[str, str]) -> dict[str, Provider]:
         if listing is not None and (provider.key(environ) or (listing.variable and environ.get(listing.variable))):
             found[name] = provider
     return found
+
+
+def keyed() -> dict[str, Provider]:
+    """Return the providers that take a key, by the name that users write; those with a common key once."""
+    otherwise = {row.address.otherwise for row in PROVIDERS if row.address is not None}
+    rows = (row for row in PROVIDERS if row.variables and row.name not in otherwise)
+    return {row.aliases[0] if row.address is not None else row.name: row for row in rows}
+
+
+def key_name(name: str) -> str:
+    """Return the name under which a provider's key is stored; "" if it takes none, or is unknown."""
+    meant = ALIASED.get(name) or NAMED.get(name)
+    if meant is None or not meant.variables:
+        return ""
+    return next(each for each, row in keyed().items() if row.variables == meant.variables)
+
+
+def how_to_set(provider: Provider) -> str:
+    """Return how a user gives Rewindow the provider's key, as the end of a sentence; "" if it takes none."""
+    if not provider.variables:
+        return ""
+    return f"run `rewindow auth add {key_name(provider.name)}` in a terminal, or set {' or '.join(provider.variables)}"
 
 
 def address_shown(url: str | None) -> str:
@@ -278,12 +301,11 @@ def setup_of(spec: str, environ: Mapping[str, str]) -> ModelSetup | None:
             " REWINDOW_MODEL chooses another model.",
             is_done=True,
         )
-    names = " or ".join(provider.variables)
+    how = how_to_set(provider)
     return ModelSetup(
-        f"Set {names}",
-        f"{route.name} needs a key: set {names} in the environment in which your editor starts this agent, and start "
-        "the agent again.",
-        failure=f"{route.name} needs a key; set {names}",
+        f"{how[0].upper()}{how[1:]}",
+        f"{route.name} needs a key: {how} in the environment in which your editor starts this agent.",
+        failure=f"{route.name} needs a key; {how}",
         is_done=any(environ.get(variable) for variable in (*provider.variables, *_addresses(provider))),
     )
 

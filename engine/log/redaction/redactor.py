@@ -32,6 +32,7 @@ import types
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from typing import Any, Final, NewType, TextIO, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from weakref import WeakSet
 
 import msgspec
 from msgspec import Struct
@@ -76,17 +77,36 @@ class Redactor:
 
     def __init__(self, values: Iterable[str]) -> None:
         """Ignore `values` of fewer than SHORTEST characters, not counting white space around them."""
-        self._values = values = [value for value in values if len(value.strip()) >= SHORTEST]
-        plain = {form for value in values for form in plain_forms(value)}
+        self._values: tuple[str, ...] = ()
+        self._derived: WeakSet[Redactor] = WeakSet()
+        self._set(values)
+
+    def _set(self, values: Iterable[str]) -> None:
+        long = tuple(dict.fromkeys(value for value in values if len(value.strip()) >= SHORTEST))
+        plain = {form for value in long for form in plain_forms(value)}
         self._exact = Needles(plain)
-        self._spelled = Needles({*plain, *(form for value in values for form in encoded_forms(value))}, fold)
+        self._spelled = Needles({*plain, *(form for value in long for form in encoded_forms(value))}, fold)
+        self._values = long  # last, because other threads read it first
 
     def __bool__(self) -> bool:
         return bool(self._values)
 
     def knowing(self, values: Iterable[str]) -> Redactor:
-        """Return a redactor that replaces these values, too."""
-        return Redactor((*self._values, *values))
+        """Return a redactor that replaces these values, too, and all that this one learns later."""
+        derived = Redactor((*self._values, *values))
+        self._derived.add(derived)
+        return derived
+
+    def learn(self, values: Iterable[str]) -> None:
+        """Replace these values from now on, too, in this redactor and in those derived from it.
+
+        For one thread at a time; others may redact meanwhile.
+        """
+        new = [value for value in values if value not in self._values]
+        if new:
+            self._set((*self._values, *new))
+        for derived in tuple(self._derived):
+            derived.learn(new)
 
     # --- searches -----------------------------------------------------------------------------------------------------
 

@@ -72,7 +72,7 @@ async def answered(agent: Client, tmp_path: Path, **capabilities: Any) -> str:
 
 async def test_one_call_shows_all_attempts_until_the_model_answers(tmp_path: Path, server: LlmServer) -> None:
     server.answers += [BUSY, BUSY, chat("hello")]
-    async with in_memory(tmp_path, model=MODEL) as agent:
+    async with in_memory(tmp_path, environ=server.environment(), model=MODEL) as agent:
         assert await answered(agent, tmp_path) == "end_turn"
         calls = [update for update in agent.updates() if "toolCallId" in update]
     assert len({call["toolCallId"] for call in calls}) == 1
@@ -86,7 +86,7 @@ async def test_one_call_shows_all_attempts_until_the_model_answers(tmp_path: Pat
 
 async def test_a_call_that_fails_at_last_says_so(tmp_path: Path, server: LlmServer) -> None:
     server.answers += [BUSY] * 5
-    async with in_memory(tmp_path, model=MODEL) as agent:
+    async with in_memory(tmp_path, environ=server.environment(), model=MODEL) as agent:
         await agent.initialize()
         session = await agent.new_session(tmp_path)
         error = await agent.error("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "hi"}]})
@@ -97,7 +97,7 @@ async def test_a_call_that_fails_at_last_says_so(tmp_path: Path, server: LlmServ
 
 async def test_a_client_with_notices_gets_notices(tmp_path: Path, server: LlmServer) -> None:
     server.answers += [BUSY, chat("hello")]
-    async with in_memory(tmp_path, model=MODEL) as agent:
+    async with in_memory(tmp_path, environ=server.environment(), model=MODEL) as agent:
         assert await answered(agent, tmp_path, session={"notices": {}}) == "end_turn"
         (notice,) = agent.updates("notice")
         assert (notice["severity"], notice["title"]) == ("warning", "Asking the model again: attempt 2 of 5")
@@ -107,7 +107,7 @@ async def test_a_client_with_notices_gets_notices(tmp_path: Path, server: LlmSer
 async def test_a_reply_that_breaks_off_is_withdrawn(tmp_path: Path, server: LlmServer) -> None:
     half = Answer(pieces=(sse(chunk(role="assistant", content="half of ")),), cut=True)
     server.answers += [half, chat("whole")]
-    async with in_memory(tmp_path, model=MODEL) as agent:
+    async with in_memory(tmp_path, environ=server.environment(), model=MODEL) as agent:
         await agent.initialize()
         session = await agent.new_session(tmp_path)
         assert await agent.prompt(session, "hi") == "end_turn"

@@ -65,6 +65,8 @@ async def test_every_method_and_update_occurs_and_is_valid(store: MemoryStore, t
         assert [row["sessionId"] for row in (await agent.call("session/list", {}))["sessions"]] == [session]
         assert await agent.call("session/delete", {"sessionId": session}) == {}
         assert (await agent.call("session/list", {}))["sessions"] == []
+        assert (await agent.call("auth/status", {}))["state"] == "not_required"
+        assert await agent.call("logout", {}) == {}
         silent = {name for name, method in METHODS.items() if method.is_notification}
         assert set(agent.coverage.answered) == set(METHODS) - silent - {"authenticate"}
         assert set(agent.coverage.updates) == update_kinds() - {"notice"}  # which only a failing provider causes
@@ -92,6 +94,8 @@ async def test_what_is_advertised_is_served(agent: Client) -> None:
     assert advertised == {"session/list", "session/delete", "session/resume", "session/close", "session/fork"}
     for method in advertised | {"session/load", "session/set_mode", "session/set_config_option"}:
         assert (await agent.error(method, {"sessionId": 7, "cwd": "relative"}))["code"] == -32602
+    for method in capabilities["auth"]:
+        await agent.call({"logout": "logout", "status": "auth/status"}[method], {})
 
 
 async def test_statement_is_one_tool_call_with_source_output_and_locations(agent: Client, tmp_path: Path) -> None:

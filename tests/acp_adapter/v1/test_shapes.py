@@ -252,7 +252,7 @@ CAPABILITIES = handshake.AgentCapabilities(
     session_capabilities=handshake.SessionCapabilities(
         list_=Empty(), delete=Empty(), additional_directories=Empty(), resume=Empty(), close=None, fork=Empty()
     ),
-    auth=handshake.AgentAuthCapabilities(logout=Empty()),
+    auth=handshake.AgentAuthCapabilities(logout=Empty(), status=Empty()),
     meta={"rewindow": {}},
 )
 RESPONSES: list[tuple[str, WireModel]] = [
@@ -264,12 +264,18 @@ RESPONSES: list[tuple[str, WireModel]] = [
             agent_capabilities=CAPABILITIES,
             auth_methods=[
                 handshake.AgentAuthMethod(id="a", name="A"),
+                handshake.TerminalAuthMethod(id="t", name="T", description="d", args=["--setup"], meta={"x": {}}),
             ],
             agent_info=handshake.Implementation(name="n", version="1", title=None),
         ),
     ),
     ("authenticate", Empty()),
     ("logout", Empty()),
+    ("auth/status", handshake.AuthStatusResponse(state="not_required")),
+    (
+        "auth/status",
+        handshake.AuthStatusResponse(state="authenticated", accounts=[handshake.Account(label="openai", active=True)]),
+    ),
     ("session/new", sessions.NewSessionResponse(session_id="s", modes=MODES, config_options=[SELECT, SWITCH])),
     ("session/load", sessions.LoadSessionResponse(modes=MODES, config_options=[GROUPED])),
     ("session/resume", sessions.LoadSessionResponse()),

@@ -22,6 +22,7 @@ from engine.cli.doctor import (
 )
 from engine.cli.output import size
 from engine.core.domain import LAYERS, Layer, is_held
+from engine.core.key_file import StoredKeys, change_keys, key_path, warning_about
 from engine.core.settings import SETTINGS
 from engine.files.installation import Installation
 from engine.files.search.commands import INSTALL
@@ -64,6 +65,15 @@ def test_where_all_is_well_nothing_fails(home: Home) -> None:
         "SORT_KEY; if one is not secret, add it to the option hidden_names after a `!`"
     )
     assert "a value nobody" not in str(found)
+
+
+def test_stored_keys_are_named_and_their_file_is_checked(home: Home) -> None:
+    change_keys(home.variables, lambda _: StoredKeys({"openai": "sk-of-a-file-0123"}, ("anthropic",)))
+    key_path(home.variables).chmod(0o644)
+    _, found = report(home)
+    assert found["secrets"][0] == ("note", warning_about(home.variables))
+    assert found["secrets"][1] == ("ok", "stored keys of anthropic, openai (`rewindow auth list`)")
+    assert "sk-of-a-file" not in str(found)
     assert found["store"][0][1].startswith("3 sessions, ")
     assert found["integrity"] == [("ok", "the database is intact")]
     assert found["in use"] == [("ok", "no session is in use")]

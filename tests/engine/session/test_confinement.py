@@ -346,6 +346,14 @@ def test_state_directory_is_visible_to_a_session_in_it() -> None:
     assert found.hidden == ()
 
 
+def test_directory_of_keys_is_hidden_unless_the_session_is_in_it() -> None:
+    for roots, hidden in ((ROOTS, ("/state", "/config/rewindow")), (("/config/rewindow/mine",), ("/state",))):
+        found = domain_of(
+            "ask", network=False, roots=roots, scratch="/s", state="/state", protected=(), keys="/config/rewindow"
+        )
+        assert found.hidden == hidden
+
+
 @pytest.mark.parametrize("mode", get_args(Mode))
 def test_the_network_is_off_unless_it_is_allowed(mode: Mode) -> None:
     assert not domain(mode).network

@@ -253,8 +253,25 @@ async def test_gemini_says_a_bad_key_in_its_own_way(server: LlmServer) -> None:
 async def test_a_missing_key_names_the_variable(monkeypatch: pytest.MonkeyPatch, spec: str, variable: str) -> None:
     for name in [name for name in os.environ if name.startswith(("OPENAI_", "ANTHROPIC_", "GOOGLE_", "GEMINI_"))]:
         monkeypatch.delenv(name)
-    with pytest.raises(ModelError, match=f"needs credentials: set {variable}"):
+    with pytest.raises(ModelError, match=f"needs credentials: run `rewindow auth add .*`.*, or set {variable}"):
         await replied(spec, "hi")
+
+
+async def test_key_that_changes_is_used_from_the_next_reply_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    with llm_server(Answer(400), Answer(400)) as server:
+        for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        environ = {"ANTHROPIC_API_KEY": "first-key-of-a-test"}
+        model = ProviderModel(route_to(CLAUDE, environ), environ=environ, pause=Waits())
+        for key in ("first-key-of-a-test", "second-key-of-a-test"):
+            environ["ANTHROPIC_API_KEY"] = key
+            with pytest.raises(ModelError):
+                async for _ in model.reply(prompt("hi")):
+                    pass
+        await model.aclose()
+    sent = [asked.headers["Authorization"] for asked in server.asked]
+    assert sent == ["Bearer first-key-of-a-test", "Bearer second-key-of-a-test"]
 
 
 @pytest.mark.parametrize(
@@ -471,7 +488,7 @@ async def test_a_read_timeout_is_retried_less_often(phase: Literal["read", "conn
 
     from engine.context.models.provider_stream import failure_of
 
-    failed = failure_of(ModelTimeoutError("m", "timed out", phase=phase), "openai:m", ())
+    failed = failure_of(ModelTimeoutError("m", "timed out", phase=phase), "openai:m", NAMED["openai-responses"])
     assert (failed.transient, failed.slow) == (True, slow)
     assert "openai:m" in str(failed.error)
 
@@ -481,7 +498,7 @@ async def test_what_a_provider_says_is_shown_in_bounded_length() -> None:
 
     from engine.context.models.provider_stream import failure_of
 
-    failed = failure_of(ModelHTTPError(400, "m", {"message": "no " * 1000}), "openai:m", ())
+    failed = failure_of(ModelHTTPError(400, "m", {"message": "no " * 1000}), "openai:m", NAMED["openai-responses"])
     assert str(failed.error).startswith("openai:m: no no ")
     assert str(failed.error).endswith("…")
     assert len(str(failed.error)) < 600

@@ -418,3 +418,23 @@ def test_secret_of_quotation_marks_is_found_as_programs_spell_it(secret: str) ->
     ]
     for text in spelled:
         assert redactor.redact(f"before {text} after") == "before *** after", text
+
+
+def test_learned_values_are_replaced_in_derived_redactors_too() -> None:
+    redactor = Redactor(["known-value-1"])
+    derived = redactor.knowing(["server-value-2"])
+    last = derived.knowing(["last-value-3"])
+    redactor.learn(["learned-value-4", "known-value-1"])
+    text = "known-value-1 server-value-2 last-value-3 learned-value-4"
+    assert redactor.redact(text) == "*** server-value-2 last-value-3 ***"
+    assert derived.redact(text) == "*** *** last-value-3 ***"
+    assert last.redact(text) == "*** *** *** ***"
+
+
+def test_redactor_without_values_learns_some() -> None:
+    redactor = Redactor([])
+    redactor.learn(["short"])
+    assert not redactor
+    redactor.learn(["a-longer-value"])
+    assert redactor
+    assert redactor.redact("it is a-longer-value") == "it is ***"

@@ -1,0 +1,84 @@
+"""The system's keyring, which keeps keys by the provider's name. Each request is a process with a deadline.
+
+Must not know providers. Called on threads, by `context.models.keys` through its `Keyring`, and never at a start: the
+keyring may have to be unlocked, and starting a process takes 0.2 s.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from ..core.errors import KeyringError
+from ..core.import_path import own_import_path
+from ..log.redaction import Redactor
+from ..log.secrets import find_secrets
+
+SECONDS: Final = 15.0
+"""How long it may take, including a person who unlocks it."""
+NO_ANSWER: Final = f"it did not answer within {SECONDS:g} s; unlock it, and try again"
+_CHILD: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "system_keyring_child.py")
+_INTERPRETER: Final = ("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP")
+
+
+class SystemKeyring:
+    """The keyring of the user that `environ` describes.
+
+    Args:
+        environ: the environment; secrets in it are not passed on.
+        seconds: the deadline of each request.
+        path: directories to import the keyring from, before this program's own; for tests.
+    """
+
+    def __init__(self, environ: Mapping[str, str], seconds: float = SECONDS, path: Sequence[str] = ()) -> None:
+        self._environ = environ
+        self._seconds = seconds
+        self._path = tuple(path)
+
+    def get(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the keys that it has for these names. Raises KeyringError."""
+        keys: dict[str, str] = self._ask({"action": "get", "names": [*names]}).get("keys", {})
+        return keys
+
+    def set(self, name: str, key: str) -> None:
+        """Keep a key. Raises KeyringError."""
+        self._ask({"action": "set", "name": name, "key": key})
+
+    def delete(self, name: str) -> None:
+        """Remove a key, if there is one. Raises KeyringError."""
+        self._ask({"action": "delete", "name": name})
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        hidden = {*find_secrets(self._environ).names, *_INTERPRETER}
+        variables = {name: value for name, value in self._environ.items() if name not in hidden}
+        places = (*self._path, *own_import_path(sys.path, os.environ.get("PYTHONPATH", "")))
+        command = (sys.executable, "-S", "-s", "-P", "-X", "utf8", _CHILD, sys.prefix, sys.exec_prefix, *places)
+        try:
+            with subprocess.Popen(  # noqa: S603 -- our own interpreter and script
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=variables,
+                cwd="/",
+                start_new_session=True,  # without the terminal, and to be ended with all that it starts
+            ) as process:
+                try:
+                    answer, _ = process.communicate(json.dumps(request).encode(), self._seconds)
+                except subprocess.TimeoutExpired:
+                    raise KeyringError(NO_ANSWER) from None
+                finally:
+                    with suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+            decoded: dict[str, Any] = json.loads(answer)
+        except (OSError, ValueError) as error:
+            raise KeyringError(f"its process failed ({type(error).__name__})") from None
+        if problem := decoded.get("error"):
+            raise KeyringError(Redactor(filter(None, [request.get("key")])).redact(str(problem)))
+        return decoded

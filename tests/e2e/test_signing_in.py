@@ -1,0 +1,189 @@
+"""Signing in to the agent as an editor starts it: from nothing, in a terminal, without a restart, and out again."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from acp_adapter.sign_in import IN_TERMINAL, SIGN_IN
+from engine.core.key_file import StoredKeys, change_keys, key_path
+from engine.runtime.system_keyring import NO_ANSWER
+from tests.support.agents import AGENT, Agent
+from tests.support.commands import Home
+from tests.support.keyrings import configure_keyring
+from tests.support.llm_answers import anthropic
+from tests.support.llm_server import Answer, LlmServer, llm_server
+from tests.support.terminal import ENTER, Terminal
+
+pytestmark = pytest.mark.slow
+
+KEY = "sk-typed-into-a-terminal-0123456789"
+SECONDS = 40.0
+MODEL = "provider:anthropic:claude-test"
+AUTH_REQUIRED = -32000
+
+
+def variables(home: Path, server: LlmServer) -> dict[str, str]:
+    """The environment of a user without any key."""
+    none = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"), "")
+    places = {"HOME": str(home), "XDG_CONFIG_HOME": "", "DBUS_SESSION_BUS_ADDRESS": ""}
+    return {**none, **places, "ANTHROPIC_BASE_URL": server.url, "REWINDOW_MODEL": MODEL}
+
+
+def refused(agent: Agent, session: str) -> str:
+    response = agent.response(agent.begin_prompt(session, "hello"), SECONDS)
+    assert response["error"]["code"] == AUTH_REQUIRED, response
+    return response["error"]["message"]
+
+
+def set_up(command: list[str], environ: dict[str, str], cwd: Path) -> None:
+    """What an editor does with the command of a method, and what a person types then."""
+    with Terminal(command, {**os.environ, **environ, "TERM": "xterm"}, str(cwd), columns=160) as terminal:
+        terminal.until("Enter to finish", seconds=SECONDS)
+        terminal.type(f"anthropic{ENTER}")
+        terminal.until("Key of anthropic", seconds=SECONDS)
+        terminal.type(f"{KEY}{ENTER}")
+        terminal.until("Stored the key of anthropic", "did not answer as expected", seconds=SECONDS)
+        terminal.type(ENTER)
+        assert terminal.process.wait(SECONDS) == 0
+        assert KEY.encode() not in bytes(terminal.raw)
+
+
+@pytest.mark.parametrize("place", ["keyring", "file"])
+@pytest.mark.parametrize("calls_authenticate", [True, False])
+def test_from_nothing_to_an_answer_without_a_restart(
+    tmp_path: Path, project: Path, place: str, calls_authenticate: bool
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    if place == "keyring":
+        configure_keyring(home)
+    with llm_server() as server:
+        environ = variables(home, server)
+        with Agent(tmp_path / "state", env=environ) as agent:
+            terminal, stored = agent.initialize(auth={"terminal": True}, _meta={"terminal-auth": True})["authMethods"]
+            assert (terminal["id"], stored["id"]) == (IN_TERMINAL, SIGN_IN)
+            assert agent.error("authenticate", {"methodId": SIGN_IN})["code"] == AUTH_REQUIRED
+            session = agent.new_session(project)
+            assert "rewindow auth add anthropic" in refused(agent, session)
+            shown = terminal["_meta"]["terminal-auth"]
+            commands = {
+                True: [str(AGENT), *terminal["args"]],
+                False: [shown["command"], *shown["args"]],
+            }
+            set_up(commands[calls_authenticate], environ, project)
+            if calls_authenticate:
+                assert agent.call("authenticate", {"methodId": SIGN_IN}) == {}
+            source = f"import os; print({KEY!r}); print('seen' * ('ANTHROPIC_API_KEY' in os.environ) or 'un' + 'seen')"
+            call = json.dumps({"source": source})
+            server.answers += [anthropic("Looking.", call), anthropic("Done.")]
+            assert agent.prompt(session, "hello", seconds=SECONDS) == "end_turn"
+            assert [asked.headers["Authorization"] for asked in server.asked] == [f"Bearer {KEY}"] * 2
+            status = agent.call("auth/status", {})
+            assert status["state"] == "authenticated"
+            assert status["accounts"] == [{"label": f"anthropic, from the {place}", "active": True}]
+            assert "unseen" in str(agent.received)
+            server.answers.append(Answer(400, (json.dumps({"error": {"message": f"a bad {KEY}"}}).encode(),)))
+            failed = agent.response(agent.begin_prompt(session, "again"), SECONDS)
+            assert "a bad ***" in failed["error"]["message"]
+            assert agent.call("logout", {}) == {}
+            assert "needs credentials" in refused(agent, session)
+            assert agent.error("authenticate", {"methodId": SIGN_IN})["code"] == AUTH_REQUIRED
+    everything = str(agent.received) + agent.stderr.decode()
+    assert KEY not in everything
+    assert b"a bad ***" in agent.stderr
+    assert "Traceback" not in agent.stderr.decode()
+    for path in [*(tmp_path / "state").rglob("*"), *home.rglob("*")]:
+        assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
+
+
+def test_hanging_keyring_delays_only_calls_that_need_it(tmp_path: Path, project: Path) -> None:
+    home = tmp_path / "home"
+    configure_keyring(home, "Hanging")
+    change_keys({"HOME": str(home)}, lambda _: StoredKeys({}, ("anthropic",)))
+    with llm_server() as server, Agent(tmp_path / "state", env=variables(home, server)) as agent:
+        started = time.monotonic()
+        session = agent.open(project)
+        assert agent.prompt(session, "/help") == "end_turn"
+        assert time.monotonic() - started < 10
+        assert NO_ANSWER in refused(agent, session)
+        assert agent.call("auth/status", {}, SECONDS)["state"] == "unknown"
+
+
+def test_key_in_a_file_is_used_from_the_start(tmp_path: Path, project: Path) -> None:
+    home = tmp_path / "home"
+    change_keys({"HOME": str(home)}, lambda _: StoredKeys({"anthropic": KEY}))
+    with llm_server(anthropic(f"The key is {KEY}.")) as server:
+        with Agent(tmp_path / "state", env=variables(home, server)) as agent:
+            assert agent.prompt(agent.open(project), "hello", seconds=SECONDS) == "end_turn"
+        assert server.asked[0].headers["Authorization"] == f"Bearer {KEY}"
+    assert KEY not in str(agent.received)
+    assert "The key is ***." in "".join(
+        update["content"]["text"]
+        for message in agent.received
+        if (update := message.get("params", {}).get("update", {})).get("sessionUpdate") == "agent_message_chunk"
+    )
+
+
+def test_command_for_people_finds_the_key_in_the_keyring(tmp_path: Path, project: Path) -> None:
+    home = Home(tmp_path / "home")
+    configure_keyring(home.path)
+    with llm_server(anthropic("Hello, you.")) as server:
+        environ = variables(home.path, server)
+        stored = home.run_as_process("auth", "add", "anthropic", stdin=KEY.encode(), **environ)
+        assert stored.stdout == "Stored the key of anthropic in the keyring.\n"
+        done = home.run_as_process("run", "-p", "hello", **environ)
+        assert (done.returncode, done.stdout) == (0, "Hello, you.\n"), done.stderr
+        with Agent(tmp_path / "state", env=environ) as agent:
+            agent.initialize()
+            assert agent.call("auth/status", {})["state"] == "authenticated"
+        assert b"needs a key" not in agent.stderr
+
+
+def test_sandboxed_statement_finds_no_file_of_keys(tmp_path: Path, project: Path) -> None:
+    home = tmp_path / "home"
+    path = key_path({"HOME": str(home)})
+    source = (
+        "import base64, pathlib\n"
+        f"path = pathlib.Path({str(path)!r})\n"
+        "print(path.exists() and [each ^ 7 for each in path.read_bytes()] or 'no' + 'thing')"
+    )
+    with (
+        llm_server(anthropic("", json.dumps({"source": source})), anthropic("Done.")) as server,
+        Agent(tmp_path / "state", env=variables(home, server)) as agent,
+    ):
+        session = agent.open(project)
+        # Stored after the session's start, as a person does who signs in because a prompt has failed.
+        change_keys({"HOME": str(home)}, lambda _: StoredKeys({"anthropic": KEY}))
+        assert agent.prompt(session, "hello", seconds=SECONDS) == "end_turn"
+        assert "nothing" in str(agent.received)
+
+
+@pytest.mark.parametrize("ends", [Agent.close, Agent.kill])
+def test_agent_that_ends_waits_for_no_keyring(tmp_path: Path, project: Path, ends: Callable[[Agent], object]) -> None:
+    home = tmp_path / "home"
+    asked = configure_keyring(home, "Hanging").with_name("asked")
+    with llm_server() as server:
+        agent = Agent(tmp_path / "state", env=variables(home, server))
+        agent.open(project)
+        agent.begin("authenticate", {"methodId": SIGN_IN})
+        assert within(SECONDS, asked.exists)
+        own = psutil.Process(agent.process.pid)
+        (asking,) = [each for each in own.children() if "system_keyring_child" in " ".join(each.cmdline())]
+        started = time.monotonic()
+        ends(agent)
+        assert time.monotonic() - started < 10
+        assert within(SECONDS, lambda: not asking.is_running() or asking.status() == psutil.STATUS_ZOMBIE)
+
+
+def within(seconds: float, holds: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + seconds
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return holds()
