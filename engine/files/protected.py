@@ -233,6 +233,7 @@ class Protection:
                 rows += _rows_at(folder, names)
                 linked += _rows_behind_links(folder, names)
             for repository in (git, *repositories[:_MOST]):
+                folders |= {folder: _changed_at(folder) for folder in _growing_in(repository)}
                 found.update(dict.fromkeys(_held_places(repository)))
                 if os.path.isfile(repository):
                     targets = map(os.path.realpath, configured(repository, _top_of(repository)))
@@ -486,6 +487,15 @@ def _repositories_at(folder: str, names: Iterable[str]) -> Iterator[str]:
                 yield from _submodules(os.path.join(git, WORK_TREES, name, "modules"))
     if _may_be_whole(frozenset(map(str.casefold, names))):
         yield folder
+
+
+def _growing_in(repository: str) -> Iterator[str]:
+    """Yield directories of a repository in which git makes further ones with configuration; some may be missing."""
+    yield os.path.join(repository, "modules")
+    work_trees = os.path.join(repository, WORK_TREES)
+    yield work_trees
+    with suppress(OSError):
+        yield from (os.path.join(work_trees, name) for name in sorted(os.listdir(work_trees))[:_MOST])
 
 
 def _submodules(modules: str) -> Iterator[str]:

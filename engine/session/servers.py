@@ -381,7 +381,21 @@ class SessionServers:
 
 def _imports_from_its_directory(command: str, arguments: Sequence[str]) -> bool:
     """Return whether it is a Python that looks for modules in its working directory first."""
-    return os.path.basename(command).startswith("python") and not {"-m", "-c"}.isdisjoint(arguments)
+    if not os.path.basename(command).startswith(("python", "pypy")):
+        return False
+    has_value = False
+    for argument in arguments:
+        if has_value:
+            has_value = False
+        elif not argument.startswith("-") or argument in ("-", "--"):
+            return False  # a script
+        elif not argument.startswith("--"):
+            options = argument[1:]
+            first = next((place for place, letter in enumerate(options) if letter in "mcXW"), None)
+            if first is not None and options[first] in "mc":
+                return True
+            has_value = first == len(options) - 1
+    return False
 
 
 def _ignore() -> None:

@@ -495,6 +495,21 @@ def test_repository_without_its_head_stays_protected(tmp_path: Path, name: str) 
     assert str(tmp_path / name / "config") in places(tmp_path)
 
 
+@pytest.mark.parametrize("where", ["", "nested"])
+def test_a_work_tree_elsewhere_that_is_made_later_is_found(tmp_path: Path, where: str) -> None:
+    root = tmp_path / "root"
+    made = root / where
+    git = ["git", "-C", made, "-c", "user.name=a", "-c", "user.email=a"]
+    subprocess.run(["git", "init", "-q", made], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+    protection = Protection((str(root),))
+    protection.places()
+    before = protection.marks()
+    subprocess.run([*git, "worktree", "add", "-q", tmp_path / "elsewhere"], check=True, capture_output=True)
+    assert protection.marks() != before
+    assert str(made / ".git/worktrees/elsewhere/commondir") in protection.current_places()
+
+
 def test_changed_directory_is_read_whatever_its_time_says(tmp_path: Path) -> None:
     lay(tmp_path, {"src/": ""})
     protection = scanned(tmp_path)

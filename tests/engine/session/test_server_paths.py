@@ -63,7 +63,11 @@ async def test_a_server_is_not_started_from_where_statements_have_written(tmp_pa
         (("-m", "clock"), {}, "1"),
         (("-u", "-c", "import clock"), {}, "1"),
         (("-m", "clock"), {"PYTHONSAFEPATH": ""}, ""),
+        (("-um", "clock"), {}, "1"),
+        (("-X", "dev", "-mclock"), {}, "1"),
+        (("-Xdev", "-cimport clock"), {}, "1"),
         (("clock.py",), {}, None),
+        (("-u", "-W", "m", "clock.py", "-m"), {}, None),
     ],
 )
 async def test_python_finds_no_server_where_statements_may_write(
