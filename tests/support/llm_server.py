@@ -6,7 +6,7 @@ import contextlib
 import json
 import select
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -43,6 +43,8 @@ class LlmServer:
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []
+        self.answering: Callable[[Asked], Answer] | None = None
+        """Makes the answers in place of `answers`."""
         self.lists: dict[str, Answer] = {}
         """What is answered to GET, by path; everything else is refused with status 404."""
         self.asked: list[Asked] = []
@@ -105,8 +107,11 @@ def llm_server(*answers: Answer) -> Iterator[LlmServer]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            served.asked.append(Asked(self.path, dict(self.headers), body))
-            self.answer(served.answers.pop(0) if served.answers else Answer(400, (REFUSED,)))
+            served.asked.append(asked := Asked(self.path, dict(self.headers), body))
+            if served.answering is not None:
+                self.answer(served.answering(asked))
+            else:
+                self.answer(served.answers.pop(0) if served.answers else Answer(400, (REFUSED,)))
 
         def answer(self, answer: Answer) -> None:
             kind = "text/event-stream" if answer.status == 200 else "application/json"

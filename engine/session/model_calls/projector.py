@@ -158,8 +158,9 @@ class Room:
             window: what the refusal names, in the provider's tokens.
         """
         budget, rate = self.budget, max(self._rate, 1.0)
-        if window is not None and window < used * rate:
-            self._named = max(int(window / rate), 1)
+        if window is not None and window < used * rate * 2:
+            # The provider may count more than we do; in our tokens its window is at most what it refused.
+            self._named = max(int(min(window / rate, used)), 1)
             return True
         if used * rate * 2 < (self.window or self._most):
             return False  # a prompt of this length cannot be too long

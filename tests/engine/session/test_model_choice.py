@@ -226,6 +226,9 @@ def test_a_window_that_a_refusal_names_holds() -> None:
         room.answered(3_000, 3_000)
     assert room.budget == 3_072
     assert not room.narrow(1_000, 200_000)
+    counts_more = Room(80_000, Reads())
+    assert counts_more.narrow(4_000, 4_096)
+    assert (counts_more.window, counts_more.budget) == (4_000, 3_000)
 
 
 async def test_cost_is_added_up_by_model(tmp_path: Path, server: LlmServer) -> None:
