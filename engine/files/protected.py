@@ -43,6 +43,7 @@ _SHELL: Final = "your shell runs it when it starts or ends"
 _GIT_OF_USER: Final = "git runs programs that it names, in every repository"
 
 _NPX: Final = "npm, npx and their relatives run code that it names, also when they start an MCP server"
+_PROVIDERS: Final = "libraries of model providers run programs and send keys as it says"
 _PYTHON: Final = "Python runs it whenever it starts, if its directory is on the import path"
 
 _OWN: Final = ".config/rewindow"
@@ -97,6 +98,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(".local/bin", "shells find programs in it"),
     Row(".config/python_keyring", "Rewindow and other programs import the keyring that it names"),
     Row(_OWN, "Rewindow reads its rules and keys from it"),
+    *(Row(name, _PROVIDERS) for name in (".config/gcloud", ".config/anthropic", ".secureConnect", ".aws", ".azure")),
     Row(".mcp.json", "coding agents start the servers that it names when they open the directory"),
     Row(".claude", "Claude Code runs the hooks that its settings name"),
     Row(".claude.json", "Claude Code starts the servers that it names"),

@@ -115,7 +115,8 @@ class Host:
         # The sandbox hides the state directory by its real path.
         settings = replace(settings, state_dir=Path(os.path.realpath(settings.state_dir)))
         self._settings = settings
-        self._environ = os.environ if environ is None else environ
+        # A copy, because libraries of providers get another search path (`models.provider_stream`).
+        self._environ = dict(os.environ) if environ is None or environ is os.environ else environ
         self._redactor = redactor_of(self._environ, settings.hidden_names)
         self._own_model = models
         self._loaded: set[str] = set()

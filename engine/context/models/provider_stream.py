@@ -6,8 +6,9 @@ late.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, MutableMapping, Sequence
 from inspect import signature
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -113,6 +114,7 @@ Of Ollama, Bedrock, DeepSeek, OpenRouter, Groq, OpenAI (two), llama.cpp (three),
 _QUOTES: Final = str.maketrans("", "", "\"'`")
 
 _LONGEST: Final = 500
+SYSTEM_PATH: Final = "/usr/local/bin:/usr/bin:/bin:/snap/bin"
 _LONGEST_SECONDS: Final = 3_600.0
 _MOST_CALLS: Final = 8
 """Calls of one reply that are read. Later ones are left out."""
@@ -268,6 +270,8 @@ class ProviderClient:
         self._key = key
         self._patience = patience
         self._http = _watched(patience.stall)
+        if route.provider.starts_programs:
+            start_only_installed_programs(os.environ)
         try:
             self._model: Model = infer_model(route.model, self._provider_of)
         except ImportError:
@@ -349,6 +353,15 @@ class ProviderClient:
                 "block_binding": {"prefix_mismatch_behavior": "drop_block"},
             }
         return settings
+
+
+def start_only_installed_programs(environ: MutableMapping[str, str]) -> None:
+    """Let the provider's library find no program that a statement may have written.
+
+    Google's looks for `gcloud` in PATH, and runs a program that a file in the home directory names.
+    """
+    environ["PATH"] = SYSTEM_PATH
+    environ.setdefault("GOOGLE_API_USE_CLIENT_CERTIFICATE", "false")
 
 
 def _price(response: StreamedResponse) -> float | None:

@@ -57,6 +57,7 @@ class Provider(Struct, frozen=True, kw_only=True):
         modules: its own modules for a reply, its SDK first, to load ahead.
         listing: how it is asked for its models; None if it is not.
         known: models to choose from until it has answered.
+        starts_programs: its library runs programs for credentials.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Provider(Struct, frozen=True, kw_only=True):
     modules: tuple[str, ...] = ()
     listing: Listing | None = None
     known: tuple[str, ...] = ()
+    starts_programs: bool = False
 
     def key(self, environ: Mapping[str, str]) -> str:
         """Return its key; "" without one."""
@@ -117,7 +119,14 @@ PROVIDERS: Final = (
         ),
         known=("gemini-4-carbon", "gemini-4-argon", "gemini-3.8-flash"),
     ),
-    Provider(name="google-cloud", aliases=("google-vertex",), signs_thinking=True, signs_calls=True, modules=_GOOGLE),
+    Provider(
+        name="google-cloud",
+        aliases=("google-vertex",),
+        signs_thinking=True,
+        signs_calls=True,
+        modules=_GOOGLE,
+        starts_programs=True,
+    ),
     Provider(
         name="groq",
         variables=("GROQ_API_KEY",),

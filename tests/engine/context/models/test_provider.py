@@ -555,6 +555,17 @@ async def test_without_the_extra_it_is_said_how_to_get_it() -> None:
     )
 
 
+async def test_google_cloud_finds_no_program_of_a_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"/project/.venv/bin:{os.environ['PATH']}")
+    monkeypatch.delenv("GOOGLE_API_USE_CLIENT_CERTIFICATE", raising=False)
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "p")
+    model = ProviderModel(route_to("google-cloud:gemini-2.5-flash", os.environ))
+    with pytest.raises(ModelError):
+        [signal async for signal in model.reply(prompt("hi"))]
+    assert os.environ["PATH"] == "/usr/local/bin:/usr/bin:/bin:/snap/bin"
+    assert os.environ["GOOGLE_API_USE_CLIENT_CERTIFICATE"] == "false"
+
+
 async def test_choosing_a_provider_imports_nothing_of_it() -> None:
     code = (
         "import sys, acp_adapter.cli, acp_adapter.connection, engine.session.registry\n"
