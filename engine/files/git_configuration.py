@@ -100,13 +100,14 @@ class _Entry(NamedTuple):
         return self.section in _INCLUDES and self.key == _INCLUDED
 
 
-def named_by(git: str, top: str, roots: tuple[str, ...]) -> Iterator[str]:
+def named_by(git: str, top: str, roots: tuple[str, ...], read: set[str]) -> Iterator[str]:
     """Yield real paths in the roots that git runs, or reads as configuration, because the configuration names them.
 
     Args:
         git: the absolute path of a repository, or of a file that leads to one.
         top: the root of its work tree; for a bare repository, the repository itself.
         roots: absolute directories, links resolved.
+        read: is extended by the files that this reads, anywhere.
     """
     folders = tuple(configured(git, top))
     tops = (top, *_work_trees(folders))
@@ -135,6 +136,7 @@ def named_by(git: str, top: str, roots: tuple[str, ...]) -> Iterator[str]:
             elif entry.key not in _DATA.get(entry.section, ()):
                 waiting += (os.path.join(each, name) for each in tops for name in _files_in_variables(entry.value))
                 yield from _inside(_programs(entry.value, tops), roots)
+    read |= seen
     for command in _transports(urls, replaced):
         yield from _inside(_programs(command, tops), roots)
 

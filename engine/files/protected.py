@@ -182,6 +182,8 @@ class Protection:
         """The result of the last search."""
         self._found_marks: Mapping[str, Mark | None] | None = None
         self._led_to: set[str] = set()
+        self._read: set[str] = set()
+        """Configuration of git, anywhere."""
         """Links on the ways of protected paths, and their targets, found by the last search."""
         self._named_anywhere: set[str] = set()
         """Paths that git configurations name, found by the last search; they may lie outside the repository."""
@@ -225,6 +227,7 @@ class Protection:
         folders: dict[str, int] = {}
         led_to: set[str] = set()
         named: set[str] = set()
+        read: set[str] = set()
         linked: list[str] = []
         for root in self._roots:
             git = os.path.join(root, _GIT)
@@ -245,7 +248,7 @@ class Protection:
                 linked += (name for place in _held_places(repository) for name in _names_below(place))
             linked += (os.path.join(folder, row.name) for folder in map(str, PurePath(root).parents) for row in ROWS)
             for repository in (git, *repositories[:_MOST], *_repositories_above(root)):
-                named.update(named_by(repository, _top_of(repository), self._roots))
+                named.update(named_by(repository, _top_of(repository), self._roots, read))
             if is_inside(own := _own_configuration(), (root,)):
                 with suppress(OSError):
                     os.makedirs(own, mode=0o700, exist_ok=True)
@@ -264,6 +267,7 @@ class Protection:
         own = tuple(filter(os.path.lexists, own))  # whose many names are not looked through for links
         self._found = (*dict.fromkeys((*found, *own)), *filter(os.path.lexists, sorted(led_to)))
         self._led_to, self._named_anywhere, self._folders = led_to, named, folders
+        self._read = read
         self._found_marks = self._marks()
         return self._found
 
@@ -297,7 +301,7 @@ class Protection:
         usual = (os.path.join(root, name) for root in self._roots for name in names)
         above = {git for root in self._roots for git in _repositories_above(root)}
         others = (*of_user(), *(os.path.join(git, name) for git in above for name in CONFIGURATIONS))
-        return {path: _identity(path) for path in (*self._found, *usual, *others)}
+        return {path: _identity(path) for path in (*self._found, *usual, *others, *self._read)}
 
     def _above(self, path: str) -> Iterator[str]:
         """Return the directories above a path that are in the session's directories, or are one, innermost first."""
@@ -317,7 +321,7 @@ class Protection:
     def _named_for(self, path: str) -> Iterator[str]:
         yield from tuple(self._named_anywhere)
         for repository in _repositories_above(path):
-            yield from named_by(repository, _top_of(repository), self._roots)
+            yield from named_by(repository, _top_of(repository), self._roots, set())
 
 
 def _files_at(path: str) -> Iterator[str]:

@@ -495,6 +495,20 @@ def test_repository_without_its_head_stays_protected(tmp_path: Path, name: str) 
     assert str(tmp_path / name / "config") in places(tmp_path)
 
 
+def test_a_change_of_configuration_that_is_included_from_outside_is_seen(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "shared"
+    subprocess.run(["git", "init", "-q", root], check=True)
+    (root / "hooks").mkdir()
+    outside.write_text("[user]\n\tname = a\n")
+    subprocess.run(["git", "-C", root, "config", "include.path", outside], check=True)
+    protection = Protection((str(root),))
+    assert str(root / "hooks") not in protection.places()
+    before = protection.marks()
+    outside.write_text(f"[core]\n\thooksPath = {root}/hooks\n")
+    assert protection.marks() != before
+    assert str(root / "hooks") in protection.current_places()
+
+
 @pytest.mark.parametrize("where", ["", "nested"])
 def test_a_work_tree_elsewhere_that_is_made_later_is_found(tmp_path: Path, where: str) -> None:
     root = tmp_path / "root"
@@ -530,7 +544,7 @@ def named(tmp_path: Path, configuration: str) -> set[str]:
     for name in (PROGRAM, "zz/deep/x", "pkg/__main__.py", "PROG", "late.js"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("")
-    return {os.path.relpath(each, root) for each in named_by(str(root / ".git"), str(root), (str(root),))}
+    return {os.path.relpath(each, root) for each in named_by(str(root / ".git"), str(root), (str(root),), set())}
 
 
 @pytest.mark.parametrize(
