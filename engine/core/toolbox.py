@@ -3,7 +3,7 @@
 A row has everything about a tool except its implementation, which is in `session/tools` and `session/tool_calls`; the
 worker must not import that, because it performs I/O. The row determines the function that statements call
 (`runtime.worker.names`), the reserved name, the step group of its calls, the examples in the instructions, and the kind
-that editors show. A new tool is a row here and its implementation. Pure.
+that editors show. A new tool is a row here, its implementation, and a row in `session.tools.OPERATIONS`. Pure.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from string import Formatter
 from typing import Any, Final, Literal
 
 from msgspec import Struct
+
+from .execution import LEVELS_OF_DETAIL, LOD
 
 ToolKind = Literal["read", "search", "edit", "delete", "move", "execute", "other"]
 """What a tool does, as editors show it."""
@@ -225,12 +227,20 @@ CHANGING: Final = frozenset(
 STALE: Final = "has changed since"
 """The words of an error about a file that changed since it was seen; the worker adds the difference if it knows it."""
 
+
+def _level_comments(lod: int) -> str:
+    """The comment of the level `lod`, then those of the levels after it and before it, each with its number."""
+    others = (*range(lod + 1, len(LEVELS_OF_DETAIL)), *range(lod))
+    listed = ", ".join(f"{each}: {LEVELS_OF_DETAIL[each].comment}" for each in others)
+    return f"{LEVELS_OF_DETAIL[lod].comment}; {listed}"
+
+
 VIEWS: Final[dict[str, tuple[Example, ...]]] = {
     "view": (
         Example('readme = view("README.md", tokens=400)', "a window on a file; its text is in this statement's result"),
         Example('readme.SetPos("12").SetTokens(900)', "move it to line 12, give it more room"),
         Example("readme.Scroll(20)", "20 lines on"),
-        Example("readme.SetLod(1)", "symbols with their lines; 2: summary, 3: what changed since you read it, 0: text"),
+        Example(f"readme.SetLod({LOD['outline']})", _level_comments(LOD["outline"])),
         Example('readme.Run(freq="Sync")', "follow the file: changes are reported after every statement"),
         Example("readme.Pause()", "keep what it shows"),
         Example("readme.Refresh()", "take the file as it is now"),

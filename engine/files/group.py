@@ -19,7 +19,7 @@ from ..core.text import more, plural
 from ..log.events.nodes import DropReason, RevisionState, TickKind
 from ..log.statements import UpdatePayload, Want
 from .changes import report
-from .detail import DIFFERENCES, checked_lod
+from .detail import CHANGES_LEVEL, checked_lod
 from .globs import OVERVIEW, Glob
 from .group_summary import RULES, Part, Rules, checked_rules, need_of, summarize
 from .manifest import ManifestChange
@@ -294,7 +294,7 @@ class GroupHandle(NodeBase):
         Displays of a node count for the node alone.
         """
         level = self._lod if lod is None else lod
-        if rendered.whole or level != DIFFERENCES:
+        if rendered.whole or level != CHANGES_LEVEL:
             for glob in self._globs():
                 glob.mark_displayed(statement)
             self._forget_differences()

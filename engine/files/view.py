@@ -20,7 +20,7 @@ from ..core.text import cut_line
 from ..log.events.nodes import DropReason, PayloadBasis, PayloadKind, RevisionState, TickKind
 from ..log.statements import UpdatePayload, Want
 from .changes import content_of, report
-from .detail import DIFFERENCES, SUMMED_UP, checked_lod, ladder_at, rendered_at
+from .detail import CHANGES_LEVEL, SUMMARY_LEVEL, checked_lod, ladder_at, rendered_at
 from .detail.scene import LARGEST_WINDOW, Scene, measured
 from .document import Document, Place, Pos, Position, checked_pos, is_symbol, position_at
 from .group_summary import Part
@@ -347,7 +347,7 @@ class ViewHandle(NodeBase):
         A truncated diff does not count, so that a larger budget shows the rest of it.
         """
         level = self._lod if lod is None else lod
-        if rendered.whole or level != DIFFERENCES:
+        if rendered.whole or level != CHANGES_LEVEL:
             self._shown.displayed(ShownRevision(self._revision, statement))
             self._forget_differences()
 
@@ -363,7 +363,7 @@ class ViewHandle(NodeBase):
 
     def _forget_differences(self) -> None:
         # Other levels do not depend on earlier displays. A group with this view may use another level, so notify it.
-        if self._lod == DIFFERENCES:
+        if self._lod == CHANGES_LEVEL:
             self._rendered = None
         self._notify_of_display()
 
@@ -534,7 +534,8 @@ class ViewHandle(NodeBase):
             yield outline_wish(self._obj_id, self.path, self._document.title, self._revision, self._basis("parse"))
         if self._running and self._freq == "Async" and self.path is not None:
             yield content_wish(self._obj_id, self.path, self._document.title, self._basis("render"))
-            if self._lod == SUMMED_UP and self._revision.state == "text" and self._revision.lines and not self._summary:
+            has_lines = self._revision.state == "text" and self._revision.lines
+            if self._lod == SUMMARY_LEVEL and has_lines and not self._summary:
                 yield summary_wish(self._obj_id, self._document.title, self._revision, self._basis("other"))
 
     def _lacks_outline(self) -> bool:

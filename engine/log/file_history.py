@@ -264,15 +264,15 @@ def rewound_lines(event: Rewound, shown: Callable[[str], str]) -> Sequence[str]:
         shown: spells a path for the reader.
     """
     count, names = len(event.restored), _names(event.restored, shown)
-    files = plural(count, "file")
+    files, its = plural(count, "file"), "its" if count == 1 else "their"
     if event.cancelled:
-        back = f" {count} {files} could not be brought back to that: {names}." if count else ""
-        return (f"The rewind was given up, and the files are as they were before it.{back}",)
+        back = f" {count} {files} could not be changed back: {names}." if count else ""
+        return (f"The rewind was cancelled, and its file changes were undone.{back}",)
     when = f"after statement {event.statement}" if event.statement else "at the beginning"
-    lines = [f"Restored {count} {files} to what was there {when}: {names}."] * bool(count)
-    lines += [f"{_name(left, shown)} is left as it is: {left.reason}." for left in event.left[:SHOWN_FILES]]
+    lines = [f"Restored {count} {files} to {its} contents {when}: {names}."] * bool(count)
+    lines += [f"{_name(left, shown)} was not restored: {left.reason}." for left in event.left[:SHOWN_FILES]]
     if len(event.left) > SHOWN_FILES:
-        lines.append(more(len(event.left) - SHOWN_FILES, "file", "that are left as they are"))
+        lines.append(more(len(event.left) - SHOWN_FILES, "file", "that were not restored"))
     return lines
 
 

@@ -4,7 +4,7 @@ The turn decides, the loop performs. `run` reports the outcome of each effect an
 effects is tested as plain values (`turn`), and this module has only the waiting.
 
 **One effect at a time, one outcome each.** `cancel` does two things at once: it tells the turn, and it ends the current
-wait through the turn's `Cancellation`. The effect still reports an outcome, `Aborted` if it was torn and its real
+wait through the turn's `Cancellation`. The effect still reports an outcome, `Aborted` if it was cancelled and its real
 outcome if the cancel came too late. The turn then ends as cancelled in both cases.
 
 **Steers** go on the log before the next model call, because no message may come between a call and its result. Their

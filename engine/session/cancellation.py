@@ -3,12 +3,12 @@
 A turn or a command makes one `Cancellation` when it begins, and passes it to everything that waits on its behalf.
 Another task of the same event loop may call `cancel` at any moment. Then:
 
-- The current wait ends. `guard` is for a wait that may be torn at any await: a model's stream, a question to the user,
-  a rebuild of the namespace. `stoppable` is for a wait that must not be torn, because it would leave a worker in the
-  middle of an answer. It is asked to stop, and its outcome is still awaited.
+- The current wait ends. `guard` is for a wait that may be cancelled at any await: a model's stream, a question to the
+  user, a rebuild of the namespace. `stoppable` is for a wait that must not be cancelled, because that would leave a
+  worker in the middle of an answer. It is asked to stop, and its outcome is still awaited.
 - Nothing new begins: both raise WorkCancelledError instead. So a cancel between two waits, or during an unguarded one,
   is not lost, and no caller has to check for it.
-- A result of `guard` is dropped if the cancel came too late to tear it: the user was told that nothing follows.
+- A result of `guard` is dropped if the cancel came too late to interrupt it: the user was told that nothing follows.
 
 There is no fourth case. All of this runs in one thread, tasks switch only at an await, and there is none between the
 check of `_is_cancelled` and setting `_stop`. Either `cancel` finds `_stop`, or the check finds the cancel.
@@ -45,7 +45,7 @@ class Cancellation:
                 self._stop()
 
     async def guard(self, perform: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of `perform`, which may be torn at any await.
+        """Return the result of `perform`, which may be cancelled at any await.
 
         Raises:
             WorkCancelledError: a cancel came before it ended.

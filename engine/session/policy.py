@@ -325,7 +325,7 @@ class Questions:
             scope = ""
         seq = self._log.append(PermissionAsked(tool_call_id=call, scope=scope))
         always = phrase(scope, self._roots[0])
-        # A torn wait counts as cancelled.
+        # An interrupted wait counts as cancelled.
         nobody = self.permissions is None
         answer = PermissionAnswer(outcome="rejected" if nobody else "cancelled", asked=not nobody)
         try:

@@ -92,7 +92,7 @@ class RequestServer:
                 lambda: self._commands.expanded(ticket.said, name, argument)
             )
         except (InvalidRequestError, WorkCancelledError) as error:
-            return await self._answer(_raising(error), "", torn=False)
+            return await self._answer(_raising(error), "", is_cancellable=False)
         return await self._serve_prompt(ticket, None, None, "")
 
     async def _serve_prompt(
@@ -103,7 +103,7 @@ class RequestServer:
         if command is None or not command.moves_head:
             self._active.append_message()
         if command is not None and run is not None:
-            return await self._answer(run, argument, torn=command.torn)
+            return await self._answer(run, argument, is_cancellable=command.is_cancellable)
         stop = await self._run_turn(ticket)
         return turn_end(self._parts.log, stop.cause, stop.detail, unusable=stop.unusable)
 
@@ -121,13 +121,13 @@ class RequestServer:
         self._tell((*notes, *self._commands.take_problems()))
         return await self.runtime.loop.run(self._openings_of(ticket.said.attachments), ticket.said.text)
 
-    async def _answer(self, run: CommandRun, argument: str, *, torn: bool) -> TurnEnd:
-        """Carry out a command, to its RunStop. A command that is not `torn` handles a cancel itself."""
+    async def _answer(self, run: CommandRun, argument: str, *, is_cancellable: bool) -> TurnEnd:
+        """Carry out a command, to its RunStop. If not `is_cancellable`, the command handles a cancel itself."""
         active = self._active
         context = CommandContext(self.runtime, active)
         stop, refused = _COMPLETED, None
         try:
-            if torn:
+            if is_cancellable:
                 answer = await active.cancellation.guard(lambda: run(context, argument))
             else:
                 answer = await run(context, argument)

@@ -30,7 +30,7 @@ from ..core.ids import BlobDigest, ExecutionId, ToolCallId
 from ..core.mcp_servers import called, module_of
 from ..core.plain_data import argument_digest
 from ..core.text import cut_end
-from ..core.toolbox import CHANGING, RECALLS, ROUTED, TOOLS
+from ..core.toolbox import CHANGING, RECALLS, ROUTED
 from ..log.events.conversation import ToolResult
 from ..log.events.execution import EffectAnswered, FileWritten
 from ..log.permissions import (
@@ -210,7 +210,9 @@ class ToolCalls:
             return await self._of_server(request, call, servers, module)
         operation = OPERATIONS.get(request.operation)
         if operation is None:
-            return error_answer(ValueError(f"no operation {operation_name(request)!r}; there is {', '.join(TOOLS)}"))
+            return error_answer(
+                ValueError(f"no operation {operation_name(request)!r}; there are {', '.join(OPERATIONS)}")
+            )
         try:
             self._check_mode(request.operation)
             arguments: Any = msgspec.convert(request.arguments, operation.arguments)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from importlib import import_module
+from importlib.util import resolve_name
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,19 @@ def test_contributing_changes_code_that_exists() -> None:
         assert (ROOT / path).exists()
         gone = names - words(ROOT / path.partition("/")[0])
         assert not gone, f"no file beside {path} has these names: {gone}"
+
+
+def test_contributing_imports_what_exists() -> None:
+    """New files of the examples import only names that exist, or that another example adds."""
+    files = re.findall(r"`([^`]+\.py)`:\n\n```python\n(.*?)```", text_of("CONTRIBUTING.md"), re.DOTALL)
+    assert files
+    new = {path.removesuffix(".py").replace("/", ".") for path, _ in files}
+    for path, source in files:
+        package = ".".join(Path(path).parent.parts)
+        for dots, module, names in re.findall(r"^from (\.*)([\w.]+) import (.+)$", source, re.MULTILINE):
+            found = resolve_name(dots + module, package)
+            if found not in new:
+                assert not [name for name in names.split(", ") if not hasattr(import_module(found), name)], path
 
 
 def test_commands_and_modes_are_documented() -> None:

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 TESTS: dict[str, tuple[str, ...]] = {
-    "Editors show only what is on disk.": ("engine/session/test_journal", "e2e/test_crashes"),
+    "Editors show only what is recorded.": ("engine/session/test_journal", "e2e/test_crashes"),
     "Sessions can be loaded again.": (
         "engine/files/test_looks",
         "engine/runtime/test_contract_handles",
@@ -54,7 +54,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "engine/runtime/test_worker_deaths",
         "engine/runtime/test_ending",
     ),
-    "Cancelling works": ("e2e/test_cancel_races", "e2e/test_hostile_statements"),
+    "You can cancel every statement": ("e2e/test_cancel_races", "e2e/test_hostile_statements"),
     "No process is left behind": ("e2e/test_sessions", "e2e/test_left_processes", "engine/cli/test_doctor"),
     "Statements cannot reach keys.": ("e2e/test_process_secrets",),
     "Keys stay out of everything that Rewindow shows, sends to models or stores": (
@@ -112,9 +112,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "engine/files/search/test_ignore_files",
         "engine/session/tools/test_searching",
     ),
-    "Views, groups and the tail of a prompt never exceed their budgets.": (
+    "Views, groups and the last part of a prompt never exceed their budgets.": (
         "engine/files/test_levels",
-        "engine/files/test_diff_level",
+        "engine/files/test_changes_level",
         "engine/files/test_group_summary",
         "engine/context/tail/test_sections",
         "acceptance/test_views",
@@ -132,7 +132,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "engine/context/tail/test_feed",
         "e2e/test_reading",
     ),
-    "Every model call can be shown again exactly": ("engine/session/test_sent", "e2e/test_projections"),
+    "You can print exactly what each model call was sent": ("engine/session/test_sent", "e2e/test_projections"),
     "The editor's text takes precedence over the disk.": ("e2e/test_mentions", "acp_adapter/sessions/test_mentions"),
     "Views show unsaved text, and no tool overwrites it": (
         "acp_adapter/sessions/test_buffers",

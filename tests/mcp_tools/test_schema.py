@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from engine.core.execution import LEVELS_OF_DETAIL
 from mcp_tools.replies import ArgumentError
 from mcp_tools.tools import PYTHON_TOOLS, TOOLS
 from mcp_tools.tools.schema import ToolRow, check_arguments
@@ -33,7 +34,7 @@ ROWS = {row.name: row for row in (*TOOLS, *PYTHON_TOOLS)}
         ("view", {"scroll": -(10**5000)}, "`scroll` must be an integer from "),
         ("view", {"tokens": True}, "`tokens` must be an integer, not True."),
         ("view", {"tokens": 1.5}, "`tokens` must be an integer, not 1.5."),
-        ("view", {"lod": 4}, "`lod` must be from 0 to 3, not 4."),
+        ("view", {"lod": 9}, f"`lod` must be from 0 to {len(LEVELS_OF_DETAIL) - 1}, not 9."),
         ("view", {"pos": []}, "`pos` must be an integer or a string, not []."),
         ("view", {"pos": -1}, "`pos` must be at least 0, not -1."),
         ("view", {"follow": 1}, "`follow` must be true or false, not 1."),

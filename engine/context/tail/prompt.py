@@ -77,6 +77,8 @@ You look at files through view handles. A handle is a variable with a position (
 your handles, and what has changed since your last reply, are at the end of the newest message.
 """
 
+MAX_INSTRUCTION_TOKENS: Final = 1_000
+"""Without the instructions of user and project."""
 WORKED: Final = """\
 for path in {match.path for match in grep("old_name", "src")}:
     edit(path, "old_name", "new_name", count=None)
@@ -128,7 +130,7 @@ def instructions(cwd: str, *, calls_tools: bool = True, notes: ProjectNotes = NO
 
     They begin each prompt and rarely change.
 
-    Under 900 tokens without `notes`; a test runs the examples. `calls_tools` is as in `message_text`.
+    At most MAX_INSTRUCTION_TOKENS without `notes`; a test runs the examples. `calls_tools` is as in `message_text`.
     """
     head = _HEAD.format(asked=_CALLED if calls_tools else _WRITTEN)
     lines = [f"{example.source:<44}# {example.comment}" for example in EXAMPLES]

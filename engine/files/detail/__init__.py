@@ -6,32 +6,58 @@ A renderer is pure: equal scenes give equal text. Called by ViewHandle and by gr
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
-from ...core.execution import LEVELS_LINE, LEVELS_OF_DETAIL, OUTLINED
+from ...core.execution import LEVELS_LINE, LEVELS_OF_DETAIL, LOD, OUTLINED
 from ..filling import Ladder, single
 from ..outline.model import Outline
 from ..paging import PageLostError
 from ..rendered import RenderedView
 from ..revision import Revision
-from . import diff, raw, summary, symbols
-from .scene import Scene, instead_of_differences, instead_of_lines_or_outline, lost_line
+from . import changes, outline, summary, text
+from .scene import Scene, instead_of_differences, instead_of_large_text, instead_of_outline, lost_line
 
 Renderer = Callable[[Scene], RenderedView]
 """Renders within the scene's budget. Never raises, whatever the revision contains."""
 
-_RENDERERS: Final[dict[str, Renderer]] = {
-    "text": raw.render,
-    "outline": symbols.render,
-    "summary": summary.render,
-    "changes": diff.render,
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Level:
+    """How a level is rendered.
+
+    Views call `render`; groups call `ladder`, for texts from the shortest to the longest. `instead` returns one line if
+    the text is too large for the level, else None. `climbs_outline`: the ladder needs the outline of a text; a revision
+    without text gets the ladder of level 0.
+    """
+
+    render: Renderer
+    ladder: Callable[[Scene], Ladder]
+    instead: Callable[[Scene], RenderedView | None]
+    climbs_outline: bool
+
+
+_LEVELS: Final = {
+    "text": _Level(
+        render=text.render,
+        # So that a group shows names before lines.
+        ladder=partial(outline.ladder, to_lines=True),
+        instead=instead_of_large_text,
+        climbs_outline=True,
+    ),
+    "outline": _Level(render=outline.render, ladder=outline.ladder, instead=instead_of_outline, climbs_outline=True),
+    "summary": _Level(render=summary.render, ladder=summary.ladder, instead=instead_of_outline, climbs_outline=True),
+    "changes": _Level(
+        render=changes.render, ladder=changes.ladder, instead=instead_of_differences, climbs_outline=False
+    ),
 }
-LEVELS: Final = {level: _RENDERERS[name] for level, name in enumerate(LEVELS_OF_DETAIL)}
+_ROWS: Final = tuple(_LEVELS[level.name] for level in LEVELS_OF_DETAIL)
+LEVELS: Final = {lod: row.render for lod, row in enumerate(_ROWS)}
 """The renderer of each level."""
-DIFFERENCES: Final = 3
+CHANGES_LEVEL: Final = LOD["changes"]
 """The only level that depends on earlier displays."""
-SUMMED_UP: Final = 2
+SUMMARY_LEVEL: Final = LOD["summary"]
 """The level that a model's summary replaces."""
 _TINY: Final = 256
 """Bytes of a text whose lines are as short as its outline."""
@@ -49,34 +75,30 @@ def checked_lod(lod: object) -> int:
 
 
 def ladder_at(scene: Scene, lod: int, outline: Callable[[Revision], Outline]) -> Ladder:
-    """Return the texts of the scene at a level, from the shortest to the longest that its budget allows.
-
-    Unlike the level alone, level 0 begins with the outline, so that a group shows names before lines.
-    """
+    """Return the texts of the scene at a level, from the shortest to the longest that its budget allows."""
+    level = _ROWS[lod]
     try:
-        differs = lod == DIFFERENCES
-        instead = instead_of_differences(scene) if differs else instead_of_lines_or_outline(scene, lod)
+        instead = level.instead(scene)
         if instead is not None:
             return single(instead)
-        if differs:
-            return diff.ladder(scene)
-        if scene.revision.state != "text" or (lod == 0 and scene.revision.size <= _TINY):
-            return raw.ladder(scene)
-        scene = replace(scene, outline=outline(scene.revision))
-        return summary.ladder(scene) if lod == SUMMED_UP else symbols.ladder(scene, to_lines=lod == 0)
+        if level.climbs_outline:
+            if scene.revision.state != "text" or (lod == LOD["text"] and scene.revision.size <= _TINY):
+                return text.ladder(scene)
+            scene = replace(scene, outline=outline(scene.revision))
+        return level.ladder(scene)
     except PageLostError as error:
         return single(lost_line(scene, error))
 
 
 def rendered_at(scene: Scene, lod: int, outline: Callable[[Revision], Outline]) -> RenderedView:
     """Render the scene at a level, with an outline of its revision if the level needs one."""
+    level = _ROWS[lod]
     try:
-        differs = lod == DIFFERENCES
-        instead = instead_of_differences(scene) if differs else instead_of_lines_or_outline(scene, lod)
+        instead = level.instead(scene)
         if instead is not None:
             return instead
         if lod in OUTLINED and scene.revision.state == "text":
             scene = replace(scene, outline=outline(scene.revision))
-        return LEVELS[lod](scene)
+        return level.render(scene)
     except PageLostError as error:
         return lost_line(scene, error)

@@ -153,20 +153,17 @@ LARGEST_WINDOW: Final = 1_000_000
 """Tokens of the largest window on a text that is read by pages."""
 
 
-def instead_of_lines_or_outline(scene: Scene, lod: int) -> RenderedView | None:
-    """Render a line instead of a large text's outline or whole.
+def instead_of_large_text(scene: Scene) -> RenderedView | None:
+    """Render a line instead of a large text, if the budget is for more than a window; else return None."""
+    if scene.revision.state == "paged" and scene.budget > LARGEST_WINDOW:
+        return _line(scene, f"{size_of(scene.revision)}, too large to be shown whole; SetTokens(2000) shows a part")
+    return None
 
-    Returns None if its lines are shown.
 
-    A text that is read by pages has no outline and no diff; its size is shown, and where it begins to differ.
-    """
-    revision = scene.revision
-    if revision.state != "paged":
-        return None
-    if lod:
-        return _line(scene, f"{size_of(revision)}, too large for an outline; SetLod(0) shows its lines")
-    if scene.budget > LARGEST_WINDOW:
-        return _line(scene, f"{size_of(revision)}, too large to be shown whole; SetTokens(2000) shows a part")
+def instead_of_outline(scene: Scene) -> RenderedView | None:
+    """Render a line instead of the outline of a large text, which is read by pages; else return None."""
+    if scene.revision.state == "paged":
+        return _line(scene, f"{size_of(scene.revision)}, too large for an outline; SetLod(0) shows its lines")
     return None
 
 

@@ -21,8 +21,8 @@ from ..filling import Ladder, Spent, single
 from ..filling import ladder as filled
 from ..outline.model import TOP, Kind, Outline, Symbol
 from ..rendered import RenderedView
+from .outline import VALUED, Share, around, heading, kind_and_name, name_of, range_of
 from .scene import Scene, instead_of_lines, one_line
-from .symbols import VALUED, Share, around, heading, kind_and_name, name_of, range_of
 
 _SHARE: Final = Share(105, 72, 28)
 """A twentieth of a text with 5 bytes for each token, and a sixth of a small one."""

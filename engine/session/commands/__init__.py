@@ -45,16 +45,16 @@ class Command(Struct, frozen=True):
     """One slash command.
 
     Args:
-        usage: its arguments as `/help` shows them; "" if it takes none.
-        hint: its arguments in words; "" if it takes none.
-        run: performs it; None if the argument is a statement, which runs as the user's own.
-        glance: answers during a turn from what is known already; None if the command waits for its turn.
-        takes: what to complete: numbers of statements (`edit`: then Python on the next lines), numbers of model calls,
-            branches, or Python.
-        moves_head: its message follows the move on the log, on the branch that is active then; if nothing moved, it
-            comes before the answer.
-        torn: a cancel may end it at any await. If not, it handles the cancel itself.
-        is_said: models read it too, because it makes statements that they must know.
+        usage: the arguments as `/help` shows them, such as `[N | tail]`; "" if it takes none.
+        hint: the same in words, for editors and for errors; "" if it takes none.
+        run: performs it and returns the answer; None if the argument is a statement, which runs like a typed one.
+        glance: returns an answer at once, even during a turn; None if the command waits until the turn has ended.
+        takes: what the terminal completes: numbers of statements (`edit`: then Python on the next lines), numbers of
+            model calls, branches, or Python.
+        moves_head: it moves to another statement or branch. Its message is logged after the move, on the new branch;
+            if nothing moved, the message is logged before the answer.
+        is_cancellable: a cancel may interrupt it at any await. If False, the command handles a cancel itself.
+        is_said: models read command and answer too, because it adds statements that they must know.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Command(Struct, frozen=True):
     glance: Callable[[CommandContext, str], str] | None = None
     takes: Literal["nothing", "statement", "call", "branch", "source", "edit"] = "nothing"
     moves_head: bool = False
-    torn: bool = True
+    is_cancellable: bool = True
     is_said: bool = False
 
 

@@ -172,7 +172,7 @@ COMMANDS: Final[dict[str, Command]] = {
             "--live they act again, with --dry the replay stops at the first that would act",
             replay,
             takes="statement",
-            torn=False,
+            is_cancellable=False,
         ),
         Command(
             "edit",
@@ -183,7 +183,7 @@ COMMANDS: Final[dict[str, Command]] = {
             edit,
             takes="edit",
             moves_head=True,
-            torn=False,
+            is_cancellable=False,
             is_said=True,
         ),
         Command("compact", "", "", "Replace the conversation so far with a summary", compact),

@@ -38,7 +38,7 @@ from ...context.view.view import Window
 from ...core.execution import Display
 from ...core.ids import EventId
 from ...core.settings import RerenderRule
-from ...files.detail import DIFFERENCES
+from ...files.detail import CHANGES_LEVEL
 from ...files.tails import HandleRow, Looked, ProjectionPart
 from ...log.event_log import EventLog
 from ...log.events import Event
@@ -557,4 +557,4 @@ def _display(before: Display, later: int | None, shown: Mapping[str, Display]) -
     if later:
         return referring(before, later)
     now = shown.get(before.obj_id)
-    return before if now is None or now.lod == DIFFERENCES else now
+    return before if now is None or now.lod == CHANGES_LEVEL else now

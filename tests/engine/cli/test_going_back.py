@@ -79,8 +79,8 @@ def test_session_goes_back_and_branches_are_listed_and_compared(empty: Home, pro
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
         "The session is now at the end of statement 2, on branch b1.",
-        "Restored 1 file to what was there after statement 2: x.txt.",
-        "only-3 is left as it is: it has changed since the session last wrote it.",
+        "Restored 1 file to its contents after statement 2: x.txt.",
+        "only-3 was not restored: it has changed since the session last wrote it.",
     ]
     assert (project / "x.txt").read_text() == "2\n"
     back = empty.run("rewind", session, "--to", "0", "--json", "--keep-files")
@@ -247,7 +247,7 @@ def test_next_command_finishes_a_killed_rewind_and_says_so(
     done = empty.run_as_process(name, session, *options)
     assert done.returncode == 0, done
     assert "A rewind that a crash interrupted is finished now." in done.stderr
-    assert f"Restored {FILES} files to what was there after statement 1: f0, " in done.stderr
+    assert f"Restored {FILES} files to their contents after statement 1: f0, " in done.stderr
     assert "The session is on branch b1." in done.stderr
     assert (contents(project), active(empty, session)) == ({"1"}, ["b1"])
     assert not [path for path in project.iterdir() if path.name.startswith(".")]

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from engine.core.tokens import count
 from engine.files.detail import LEVELS, ladder_at, rendered_at
+from engine.files.detail.outline import name_of
 from engine.files.detail.scene import Scene
-from engine.files.detail.symbols import name_of
 from engine.files.document import Place
 from engine.files.filling import Ladder, Spent, interleaved, ladder
 from engine.files.group_summary import Part, Salience, summarize

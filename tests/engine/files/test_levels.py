@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.execution import LEVELS_LINE, LEVELS_OF_DETAIL
 from engine.core.tokens import count
+from engine.core.toolbox import VIEWS
 from engine.files.detail import LEVELS, checked_lod
+from engine.files.detail.outline import kind_and_name
 from engine.files.detail.scene import Scene
-from engine.files.detail.symbols import kind_and_name
 from engine.files.document import resolve
 from engine.files.outline.fallbacks import outline_by_indentation
 from engine.files.outline.model import TOP, Kind, Outline, Symbol
@@ -139,11 +141,17 @@ def test_what_has_no_text_is_one_line_at_every_level(level: int, revision: Revis
         _holds(LEVELS[level](_scene(revision, None, 1, budget, None)), budget)
 
 
-def test_an_unknown_level_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(
-        ValueError, match=r"lod=4: no such level of detail; there are 0 text, 1 outline, 2 summary, 3 changes"
-    ):
-        checked_lod(4)
+def test_unknown_level_is_refused_with_the_known_ones() -> None:
+    unknown = len(LEVELS_OF_DETAIL)
+    with pytest.raises(ValueError, match=f"lod={unknown}: .*{LEVELS_LINE}"):
+        checked_lod(unknown)
+    assert LEVELS_LINE.startswith("0 text, 1 outline, 2 summary, 3 changes")
+
+
+def test_models_learn_of_every_level() -> None:
+    (comment,) = [each.comment for each in VIEWS["view"] if each.source == "readme.SetLod(1)"]
+    assert comment.startswith("symbols with their lines; 2: summary, 3: what changed since you read it")
+    assert all(level.comment in comment for level in LEVELS_OF_DETAIL)
 
 
 @pytest.mark.parametrize("line", [3, 9])

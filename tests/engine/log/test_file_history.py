@@ -167,23 +167,20 @@ SAID: dict[str, tuple[Rewound, list[str]]] = {
     "nothing": (Rewound(statement=1), []),
     "one": (
         Rewound(statement=3, restored=files("/work/a")),
-        ["Restored 1 file to what was there after statement 3: a."],
+        ["Restored 1 file to its contents after statement 3: a."],
     ),
     "two": (
         Rewound(statement=0, restored=files("a", "b\n")),
-        ["Restored 2 files to what was there at the beginning: a, b\\n."],
+        ["Restored 2 files to their contents at the beginning: a, b\\n."],
     ),
-    "left": (Rewound(statement=3, left=(LEFT,)), ["mine is left as it is: it has unsaved changes in the editor."]),
+    "left": (Rewound(statement=3, left=(LEFT,)), ["mine was not restored: it has unsaved changes in the editor."]),
     "given up": (
         Rewound(statement=3, cancelled=True),
-        ["The rewind was given up, and the files are as they were before it."],
+        ["The rewind was cancelled, and its file changes were undone."],
     ),
     "not all back": (
         Rewound(statement=3, restored=files("a"), cancelled=True),
-        [
-            "The rewind was given up, and the files are as they were before it."
-            " 1 file could not be brought back to that: a."
-        ],
+        ["The rewind was cancelled, and its file changes were undone. 1 file could not be changed back: a."],
     ),
 }
 
@@ -200,4 +197,4 @@ def test_of_many_files_the_first_are_named() -> None:
     assert first.count(",") == SHOWN_FILES
     assert first.endswith(", 19, ….")
     assert len(left) == SHOWN_FILES + 1
-    assert left[-1] == "... 10 more files that are left as they are"
+    assert left[-1] == "... 10 more files that were not restored"

@@ -8,12 +8,14 @@ import signal
 import socket
 import sys
 from pathlib import Path
+from pkgutil import iter_modules
 
 import anyio
 import psutil
 import pytest
 
 from engine.core.errors import EnvironmentUnavailableError
+from engine.files import detail
 from engine.log.past import RestorePlan
 from engine.log.statements import EffectAnswer, EffectRequest
 from engine.runtime.zygote import Zygote
@@ -184,7 +186,7 @@ LOADED = {
         "manifest node outlines overview paging protected rendered revision safe_open shell_words sources tails ticks "
         "view"
     ),
-    "files.detail": "diff raw scene summary symbols",
+    "files.detail": " ".join(sorted(module.name for module in iter_modules(detail.__path__))),
     "files.outline": "fallbacks languages model parser_messages",
     "files.search": "globs ignore_files",
     "log": "comparison past statements",

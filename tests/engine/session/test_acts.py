@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from engine.core.ids import ExecutionId, ToolCallId
-from engine.core.toolbox import TOOLS
 from engine.log.events import Event
 from engine.log.events.conversation import ToolResult
 from engine.log.statements import EffectAnswer, EffectRequest
@@ -19,7 +18,7 @@ from engine.session.editor_files import EditorBuffers
 from engine.session.policy import Questions
 from engine.session.tool_calls import ToolCalls, ToolContext
 from engine.session.tool_records import SHOWN_CHARS, FileState, file_state
-from engine.session.tools import SeenFiles, Workspace
+from engine.session.tools import OPERATIONS, SeenFiles, Workspace
 from tests.support.in_process import InProcessEnvironment
 from tests.support.session_parts import session_parts
 
@@ -84,11 +83,11 @@ async def test_statement_gets_the_whole_answer_and_the_log_its_beginning(tmp_pat
 
 
 @pytest.mark.parametrize("operation", ["", "workspace", "os", "../read", "view"])
-async def test_what_is_no_tool_is_not_performed(tmp_path: Path, operation: str) -> None:
+async def test_unknown_operation_is_refused(tmp_path: Path, operation: str) -> None:
     answer, result = await performed(tmp_path, operation)
     assert answer.error is not None
     assert answer.error.type == "ValueError"
-    assert answer.error.message == f"no operation {operation!r}; there is {', '.join(TOOLS)}"
+    assert answer.error.message == f"no operation {operation!r}; there are {', '.join(OPERATIONS)}"
     assert result.status == "error"
 
 

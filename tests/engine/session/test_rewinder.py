@@ -229,8 +229,8 @@ async def test_foreign_change_is_left_and_the_model_told(tmp_path: Path) -> None
         assert files(session) == {"a": "by hand", "b": "1"}
         await session.accept("and now?").end()
         tail = model.prompts[-1].tail
-        assert f"{tmp_path}/project/a is left as it is: it has changed since the session last wrote it." in tail
-        assert "Restored 1 file to what was there after statement 1" in tail
+        assert f"{tmp_path}/project/a was not restored: it has changed since the session last wrote it." in tail
+        assert "Restored 1 file to its contents after statement 1" in tail
 
 
 async def test_cancel_while_files_go_back_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

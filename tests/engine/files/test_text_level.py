@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.tokens import count
-from engine.files.detail.raw import render
 from engine.files.detail.scene import LONGEST_WHOLE, Scene
+from engine.files.detail.text import render
 from engine.files.document import Place, resolve
 from engine.files.rendered import UNBOUNDED, RenderedView
 from engine.files.revision import Revision, decoded, from_text, without_content

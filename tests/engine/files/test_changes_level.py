@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.tokens import count
-from engine.files.detail.diff import render
+from engine.files.detail.changes import render
 from engine.files.detail.scene import Scene
 from engine.files.document import Place
 from engine.files.rendered import RenderedView

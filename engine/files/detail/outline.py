@@ -23,7 +23,7 @@ from ..filling import ladder as filled
 from ..outline.model import TOP, Kind, Outline, Symbol
 from ..rendered import RenderedView
 from ..revision import Revision
-from . import raw
+from . import text as text_level
 from .scene import Scene, instead_of_lines, measured, one_line
 
 SHORTEST, SHORT, FULL, DOCUMENTED = range(4)
@@ -407,7 +407,7 @@ def _units(scene: Scene, outline: Outline, rows: _Rows, *, is_chosen: bool) -> I
         yield from symbols()
         return
     most = max(_NEAR_FLOOR, share // _PART) if scene.sparing or outline.symbols else scene.budget
-    near = ((tokens, _Unit(line, is_line=True)) for tokens, line in _first_of(raw.lines_around(scene), most))
+    near = ((tokens, _Unit(line, is_line=True)) for tokens, line in _first_of(text_level.lines_around(scene), most))
     counted = ((0 if unit.is_doc else rows.gain(unit), unit) for unit in symbols())
     yield from (unit for _, unit in interleaved(((1, near), (_PART - 1, counted))))
 
@@ -449,7 +449,7 @@ def ladder(scene: Scene, *, to_lines: bool = False) -> Ladder:
     if instead is not None:
         return single(instead)
     if scene.revision.is_listing or (to_lines and scene.revision.notice):
-        return raw.ladder(scene)
+        return text_level.ladder(scene)
     outline = scene.outline or Outline(tier="indentation")
     is_chosen = scene.place.line > 0 or not outline.symbols
     taken: list[_Unit] = []
@@ -458,7 +458,7 @@ def ladder(scene: Scene, *, to_lines: bool = False) -> Ladder:
         rows = _Rows(scene, outline)
         units = _units(scene, outline, rows, is_chosen=is_chosen)
         if to_lines:
-            units = chain(units, (_Unit(line, is_line=True) for _, line in raw.lines_around(scene)))
+            units = chain(units, (_Unit(line, is_line=True) for _, line in text_level.lines_around(scene)))
         yield None if outline.symbols else rows.spent
         for unit in units:
             rows.take(unit)
@@ -482,7 +482,7 @@ def ladder(scene: Scene, *, to_lines: bool = False) -> Ladder:
             whole=is_whole and (bool(outline.symbols) or end - start == len(scene.revision.lines)),
         )
 
-    whole = raw.whole(scene) if to_lines else None
+    whole = text_level.whole(scene) if to_lines else None
     return filled(texts(), scene.budget, show, whole)
 
 
@@ -492,7 +492,7 @@ def render(scene: Scene) -> RenderedView:
     if instead is not None:
         return instead
     if scene.revision.is_listing:
-        return raw.render(scene)
+        return text_level.render(scene)
     rendered = ladder(scene).within(scene.budget)
     if rendered is not None:
         return rendered
