@@ -77,7 +77,7 @@ DOCUMENTS: Final = {
         ),
         Document(
             "vectors.view",
-            "Events, and the View that comes of them",
+            "Events and the resulting View",
             "view-vectors/1, conformance/specification/vectors/view.json",
             "vectors/view.json",
             _FORMATS,
@@ -85,7 +85,7 @@ DOCUMENTS: Final = {
         ),
         Document(
             "vectors.positions",
-            "The same events, and the View by the rule of the published document",
+            "The same events and the View, by the rule of the published document",
             "view-vectors/1, conformance/specification/vectors/view-positions.json",
             "vectors/view-positions.json",
             _FORMATS,
@@ -93,7 +93,7 @@ DOCUMENTS: Final = {
         ),
         Document(
             "vectors.cycles",
-            "Events, and the request cycles that come of them",
+            "Events and the resulting request cycles",
             "cycle-vectors/1, conformance/specification/vectors/cycles.json",
             "vectors/cycles.json",
             _FORMATS,

@@ -167,13 +167,13 @@ def _access(options: argparse.Namespace, settings: Settings) -> Access | None:
     from mcp_tools.access import VARIABLE, Access, AccessError, address_of, token_of
 
     if options.network and options.allow_run != "":
-        raise AccessError("--network needs --allow-run, in the sandbox")
+        raise AccessError("--network needs --allow-run with the sandbox")
     if options.http is None:
         if options.token_file is not None or options.no_token or options.allow_host:
             raise AccessError("--token-file, --no-token and --allow-host need --http")
         return None
     if options.session is not None:
-        raise AccessError("--session does not go with --http: the path names the session (/mcp/NAME)")
+        raise AccessError("--session cannot be combined with --http: the path names the session (/mcp/NAME)")
     address = address_of(options.http)
     if not options.no_token:
         token = token_of(options.token_file, os.environ.get(VARIABLE), settings.state_dir)
@@ -181,7 +181,9 @@ def _access(options: argparse.Namespace, settings: Settings) -> Access | None:
     if options.token_file is not None:
         raise AccessError("use either --token-file or --no-token")
     if options.allow_run is not None:
-        raise AccessError("--no-token does not go with --allow-run: anyone who can reach the port could run Python")
+        raise AccessError(
+            "--no-token cannot be combined with --allow-run: anyone who can reach the port could run Python"
+        )
     if not address.is_loopback:
         raise AccessError(f"--no-token needs a loopback address, but other machines can reach {address.host}")
     return Access(address=address, token=None, hosts=tuple(options.allow_host))
@@ -270,9 +272,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"rewindow-mcp {__version__}")
     parser.add_argument(
-        "--root", action="append", default=[], metavar="DIR", help="open nothing outside this directory; repeatable"
+        "--root",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="open files only below this directory; can be given more than once",
     )
-    parser.add_argument("--session", metavar="NAME", help="use this session, which is kept; created if missing")
+    parser.add_argument("--session", metavar="NAME", help="use this saved session, and create it if it is missing")
     parser.add_argument("--state-dir", metavar="DIR", help="where sessions are kept (REWINDOW_STATE_DIR)")
     parser.add_argument(
         "--structured",
@@ -300,7 +306,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME",
-        help="additional host name that clients may use; repeatable",
+        help="additional host name that clients may use; can be given more than once",
     )
     parser.add_argument(
         "--allow-run",

@@ -49,14 +49,14 @@ _EPILOG: Final = """\
 examples:
   rewindow-conformance acp -- my-agent --acp        judge an agent and print a report
   rewindow-conformance acp-client -- my-client --agent {agent} "Hello."
-  rewindow-conformance acp -k CANCEL -- my-agent    only requirements about cancels
+  rewindow-conformance acp -k CANCEL -- my-agent    only requirements about cancelling
   rewindow-conformance acp --json report.json -- my-agent
   rewindow-conformance mcp -- my-server             judge an MCP server in both protocol versions
   rewindow-conformance explain ACP1-A-CANCEL-001    why this is required, and what violates it
   rewindow-conformance list --level mandatory
 
 exit status: 0 conformant, 1 not conformant, 2 wrong usage, 3 not judged (the program did not answer initialize,
-needs authentication, or speaks another version), 130 interrupted, 141 the output's reader is gone
+needs authentication, or speaks another version), 130 interrupted, 141 output pipe closed
 
 Every requirement quotes the specification that it follows from.
 """

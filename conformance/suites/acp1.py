@@ -143,7 +143,11 @@ def method_problem(message: Message) -> str:
     known = name in _RETIRED_METHODS or any(
         name in _methods(document, message.sender) for document in (DOCUMENT, _UNSTABLE)
     )
-    return "" if known or name.startswith("_") else f"{name!r} is not the protocol's, and begins with no underscore"
+    return (
+        ""
+        if known or name.startswith("_")
+        else f"{name!r} is not defined by the protocol and does not begin with an underscore"
+    )
 
 
 @cache

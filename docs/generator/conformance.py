@@ -44,13 +44,14 @@ because it may end the user's sessions elsewhere.
 | a scenario | 30 s | `--scenario-timeout` |
 | all scenarios | 300 s | `--budget` |
 
-Ending programs and judging take a few more seconds, and about fifteen if a program floods its output. A scenario also
-ends at 64 MiB, at a line of more than 16 MiB, and at 50,000 lines or 100,000 pieces from the program, so that a program
-that never stops writing still gets its verdict in time. Of its standard error, the first and the last 128 KiB are kept.
+These limits do not include the time to end the program and to judge: a few seconds, or about 15 if the program floods
+its output. A scenario also ends when the program has written 64 MiB, a line of more than 16 MiB, 50,000 lines, or
+100,000 chunks. So a program that never stops writing is still judged. The report keeps the first and last 128 KiB of
+standard error.
 
 Exit status: 0 conformant, 1 not conformant, 2 wrong usage, 3 not judged (no answer to initialize, needs authentication,
-speaks another version), 130 interrupted, 141 the output's reader is gone. A failure saves the transcript of its
-scenario and prints the command that repeats it. [conformance-formats.md](conformance-formats.md) describes the files.
+speaks another version), 130 interrupted, 141 output pipe closed. A failure saves the transcript of its scenario and
+prints the command that repeats the scenario. [conformance-formats.md](conformance-formats.md) describes the files.
 [conformance-results.md](conformance-results.md) lists results for other programs.
 
 Reports and messages contain no keys. `***` replaces the values of [variables whose names look

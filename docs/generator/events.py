@@ -121,7 +121,7 @@ def _groups() -> Iterator[str]:
 
 def _kind(kind: type[Event], module: ModuleType) -> Iterator[str]:
     found = definitions(module)[kind.__name__]
-    reporter = " The worker may report it." if kind.from_worker else ""
+    reporter = " The worker may send this event." if kind.from_worker else ""
     yield f"### {kind.kind}\n\n`{kind.__name__}`, version {kind.v}.{reporter} {prose(found.doc)}\n"
     yield from _table(tuple(fields(cast("ast.ClassDef", found.node))), found.doc)
 

@@ -35,11 +35,11 @@ begins, and the number of restored files. A cancelled request changes nothing.
 `run`, `replay`, `rewind`, and `tick` with `wait` return a task after half a second, if the client declares the
 extension `io.modelcontextprotocol/tasks` of 2026-07-28 in its request.
 
-- `tasks/get` returns the progress as `statusMessage`, then the result. A task expires 30 minutes after its start, but
-  never earlier than 10 minutes after its end.
+- `tasks/get` returns the progress as `statusMessage`, then the result. A task is deleted 30 minutes after it starts or
+  10 minutes after it ends, whichever is later.
 - `tasks/cancel` stops the task.
-- A task continues if its client disconnects. All clients of its session can see it, and no others.
-- A task ends with the server, which cancels running ones. `timeline` still has the results of statements.
+- A task continues if its client disconnects. All clients of the same session can see it; other clients cannot.
+- When the server stops, it cancels running tasks. `timeline` still has the results of statements.
 - A session has at most 64 tasks. Further calls return their results directly.
 """
 _CLIENTS_HEAD = """\

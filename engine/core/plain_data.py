@@ -81,7 +81,7 @@ def _clean_compound(value: object, depth: int) -> object:
         return {_key(key): _clean(item, depth) for key, item in pairs}
     if isinstance(value, msgspec.Struct):
         return type(value)(**{name: _clean(getattr(value, name), depth) for name in value.__struct_fields__})
-    raise TypeError(f"{type(value).__name__} is no plain data; pass text, numbers, lists or dicts")
+    raise TypeError(f"{type(value).__name__} is not plain data; pass text, numbers, lists or dicts")
 
 
 def _key(key: Any) -> str:

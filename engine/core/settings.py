@@ -145,7 +145,7 @@ SETTINGS: Final = (
         "PATTERNS",
         "models that cannot call tools and write their statements as text, such as `openai:llama*`",
     ),
-    Setting("python", str, "PATH", "the Python whose packages statements import, if it is not found by itself"),
+    Setting("python", str, "PATH", "the Python whose packages statements import, if Rewindow does not find it"),
     Setting("context_budget", _positive(_whole), "TOKENS", "how much one model call may read"),
     Setting(
         "projection_rerender",
@@ -159,19 +159,19 @@ SETTINGS: Final = (
         "first_byte_seconds",
         _positive(_number),
         "SECONDS",
-        "how long a model may take to begin its reply, before it is asked again",
+        "how long a model may take to begin its reply, before Rewindow repeats the call",
     ),
     Setting(
         "stall_seconds",
         _positive(_number),
         "SECONDS",
-        "how long a reply may bring nothing, before the model is asked again",
+        "how long a reply may pause, before Rewindow repeats the call",
     ),
     Setting(
         "retry_seconds",
         _positive(_number),
         "SECONDS",
-        "the longest pause that a provider may ask for before it is asked again",
+        "the longest pause before a repeated call that a provider may request",
     ),
     Setting("past_bytes", _positive(_whole), "BYTES", "disk space that one session may use for rebuilding its names"),
     Setting(
@@ -277,5 +277,5 @@ def _config_file(environ: Mapping[str, str], *, checks: bool = True) -> Mapping[
         raise InvalidRequestError(f"{path} is not valid TOML: {error}") from None
     unknown = sorted(set(table) - {option.name for option in SETTINGS})
     if unknown and checks:
-        raise InvalidRequestError(f"{path} sets {', '.join(unknown)}, which there is no option for")
+        raise InvalidRequestError(f"{path} sets {', '.join(unknown)}, which no option is called")
     return table

@@ -129,8 +129,8 @@ _ROWS: Final = (
         group="write-group",
         parameters=(Parameter("path", str), Parameter("text", Any)),
         doc=(
-            "Makes or replaces the file. An existing text file keeps its encoding, line ends and final newline where\n"
-            "`text` is a string; bytes are written as they are. Directories that are missing are made."
+            "Creates or replaces the file. An existing text file keeps its encoding, line ends and final newline if\n"
+            "`text` is a string; bytes are written as they are. Missing directories are created."
         ),
         examples=(Example('write("docs/notes.md", "# Notes\\n")', "make or replace a file"),),
     ),
@@ -145,7 +145,7 @@ _ROWS: Final = (
             Parameter("new", str),
             Parameter("count", int | None, 1),
         ),
-        doc="Replaces the text `old`, which has to occur `count` times in the file; None replaces it wherever it does.",
+        doc="Replaces the text `old`, which must occur `count` times in the file; None replaces every occurrence.",
         examples=(Example('edit("docs/notes.md", "# Notes", "# Plan")', "replace a text that occurs once"),),
     ),
     Tool(
@@ -191,8 +191,10 @@ _ROUTED_ROWS: Final = (
     _routed("mkdir", "Make the directory {path}", "edit", "Makes a directory.", _MODE),
     _routed("rmdir", "Remove the directory {path}", "delete", "Removes an empty directory."),
     _routed("remove", "Remove {path}", "delete", "Removes a file, a link or a pipe."),
-    _routed("rmtree", "Remove {path} with all that is in it", "delete", "Removes a directory with all that is in it."),
-    _routed("rename", "Rename {source} to {path}", "move", "Renames `source`, in the place of what is there.", _SOURCE),
+    _routed("rmtree", "Remove {path} with its contents", "delete", "Removes a directory with its contents."),
+    _routed(
+        "rename", "Rename {source} to {path}", "move", "Renames `source`, and replaces what has that name.", _SOURCE
+    ),
     _routed("link", "Give {source} the further name {path}", "edit", "Makes a hard link.", _SOURCE),
     _routed("symlink", "Make {path} a link to {target}", "edit", "Makes a symbolic link.", Parameter("target", str)),
     _routed("mkfifo", "Make the pipe {path}", "edit", "Makes a named pipe.", _MODE),

@@ -150,7 +150,7 @@ def path_of(source: object, cwd: str) -> str:
     """
     path = os.path.expanduser(_spelling(source))
     if not path or "\0" in path:
-        raise ValueError(f"{path!r} is no path")
+        raise ValueError(f"{path!r} is not a path")
     return os.path.normpath(posixpath.join(cwd, path))
 
 

@@ -116,7 +116,7 @@ def group_state(plain: object) -> GroupState:
     try:
         return msgspec.convert(plain, GroupState)
     except msgspec.ValidationError as error:
-        raise ValueError(f"no state of a group: {error}") from None
+        raise ValueError(f"not the state of a group: {error}") from None
 
 
 class SeenState(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,7 +179,7 @@ def glob_state_from(plain: object) -> GlobState:
     try:
         return msgspec.convert(plain, GlobState)
     except msgspec.ValidationError as error:
-        raise ValueError(f"no state of a glob: {error}") from None
+        raise ValueError(f"not the state of a glob: {error}") from None
 
 
 def _seen(revision: Revision, path: str = "", mark: str = "") -> SeenState:
@@ -408,7 +408,7 @@ class GroupHandle(NodeBase):
         for key, held in self._members.items():
             if held is member or (isinstance(held, Glob) and held.text == member):
                 return key
-        raise ValueError(f"{member!r} is no member of {self._context.name(self)}; its .members are those it has")
+        raise ValueError(f"{member!r} is not a member of {self._context.name(self)}; its .members are those it has")
 
     def check(self, member: object) -> Member:
         """Validate a member.

@@ -323,7 +323,7 @@ class LiveLooks:
 _KEPT_PHRASES: Final = 5
 """Number of unanswered looks of a step that are described; the rest is counted."""
 _NOTHING: Final = "is not recorded"
-_FORGOTTEN: Final = "was too long ago to be held"
+_FORGOTTEN: Final = "is too old to be kept"
 _HELD_BYTES: Final = 256 << 20
 """Largest size of cached contents: several times the need of a step."""
 
@@ -478,7 +478,7 @@ class RecordedLooks:
         if revision is not None:
             return revision
         lost = seen.lost or self._why(seen.digest)
-        self._say(f"{LOOKED} {title}, whose content of then {lost}")
+        self._say(f"{LOOKED} {title}, whose earlier content {lost}")
         return _unknown(title, lost)
 
     def _made(self, path: str, title: str, seen: SeenRevision, data: bytes) -> Revision | None:
@@ -504,7 +504,7 @@ class RecordedLooks:
         return _FORGOTTEN if digest in self.digests else self._lost.get(digest, "is not kept")
 
     def _unrecorded(self, path: str, title: str, last: Found | None) -> Found:
-        self._say(f"{LOOKED} {title}, and what it saw then is not recorded: it sees what is there now")
+        self._say(f"{LOOKED} {title}, whose earlier content is not recorded: it shows the current content")
         found = self._disk.look(path, title, last)
         # Without a stamp, so that the first live look reads the file and records it.
         return replace(found, stamp=None, recorded=False, data=None)
@@ -523,4 +523,6 @@ def _is(revision: Revision, seen: SeenRevision) -> bool:
 
 
 def _unknown(title: str, lost: str) -> Revision:
-    return without_content("unreadable", f"(what {title} held then {lost}; Refresh() takes what is there now)")
+    return without_content(
+        "unreadable", f"(the earlier content of {title} {lost}; Refresh() shows the current content)"
+    )

@@ -76,7 +76,7 @@ def overview(
 
 
 def _rest(number: int) -> str:
-    return f"{DOTS} {number:,} {plural(number, 'file')} that fewer refer to\n" if number > 0 else ""
+    return f"{DOTS} {number:,} {plural(number, 'file')} that are referenced less\n" if number > 0 else ""
 
 
 # --- ranking ---------------------------------------------------------------------------------------------------------

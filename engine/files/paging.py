@@ -63,7 +63,7 @@ def page_place(path: str) -> PagePlace:
     file, _, place = path.partition(_BETWEEN)
     found = _PLACE.fullmatch(place)
     if found is None:
-        raise ValueError(f"no place of a page: {place!r}")
+        raise ValueError(f"not a place on a page: {place!r}")
     return PagePlace(file, int(found[1]), int(found[2]), found[3])
 
 
@@ -197,7 +197,7 @@ def unpacked(data: bytes) -> PageIndex:
             digests=array(_NUMBERS, packed.digests),
         )
     except (msgspec.DecodeError, OverflowError, ValueError) as error:
-        raise ValueError(f"no index of pages: {error}") from None
+        raise ValueError(f"not an index of pages: {error}") from None
 
 
 def _steps(sums: Iterable[int]) -> list[int]:

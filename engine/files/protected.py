@@ -39,17 +39,17 @@ class Row(NamedTuple):
     runs: str
 
 
-_SHELL: Final = "your shell runs it when it starts or ends"
-_GIT_OF_USER: Final = "git runs programs that it names, in every repository"
+_SHELL: Final = "your shell runs this file when it starts or exits"
+_GIT_OF_USER: Final = "git runs programs named in this file, in every repository"
 
-_NPX: Final = "npm, npx and their relatives run code that it names, also when they start an MCP server"
-_PROVIDERS: Final = "libraries of model providers run programs and send keys as it says"
-_PYTHON: Final = "Python runs it whenever it starts, if its directory is on the import path"
+_NPX: Final = "npm, npx and similar tools run code named in this file, also to start an MCP server"
+_PROVIDERS: Final = "libraries of model providers run programs and send keys as its files say"
+_PYTHON: Final = "Python runs this file at each start, if its directory is on the import path"
 
 _OWN: Final = ".config/rewindow"
 
 ROWS: Final[tuple[Row, ...]] = (
-    Row(".envrc", "direnv runs it in each shell that enters the directory"),
+    Row(".envrc", "direnv runs this file in each shell that enters the directory"),
     Row(".mise.toml", "mise runs its hooks in each shell that enters the directory"),
     Row("mise.toml", "mise runs its hooks in each shell that enters the directory"),
     Row(".mise.local.toml", "mise runs its hooks in each shell that enters the directory"),
@@ -59,20 +59,20 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(".zed", "Zed takes tasks and language servers from it when it opens the directory"),
     Row(".devcontainer", "editors run its commands when they open the directory in a container"),
     Row(".devcontainer.json", "editors run its commands when they open the directory in a container"),
-    Row(".exrc", "Vim and Neovim run it when they start in the directory, where `exrc` is set"),
-    Row(".nvimrc", "Neovim runs it when it starts in the directory, where `exrc` is set"),
-    Row(".nvim.lua", "Neovim runs it when it starts in the directory, where `exrc` is set"),
-    Row(".dir-locals.el", "Emacs evaluates it when it opens a file in the directory"),
-    Row(".gdbinit", "gdb runs it when it starts in the directory"),
-    Row(".lldbinit", "lldb runs it when it starts in the directory"),
+    Row(".exrc", "Vim and Neovim run this file when started in the directory, if `exrc` is set"),
+    Row(".nvimrc", "Neovim runs this file when started in the directory, if `exrc` is set"),
+    Row(".nvim.lua", "Neovim runs this file when started in the directory, if `exrc` is set"),
+    Row(".dir-locals.el", "Emacs evaluates this file when you open another file in the directory"),
+    Row(".gdbinit", "gdb runs this file when started in the directory"),
+    Row(".lldbinit", "lldb runs this file when started in the directory"),
     Row(".husky", "git runs its scripts as hooks"),
-    Row(".githooks", "git runs its scripts as hooks, where `core.hooksPath` names it"),
-    Row(".pre-commit-config.yaml", "pre-commit runs the programs that it names at each commit"),
-    Row("lefthook.yml", "lefthook runs the programs that it names as hooks of git"),
-    Row(".lefthook.yml", "lefthook runs the programs that it names as hooks of git"),
-    Row("lefthook.yaml", "lefthook runs the programs that it names as hooks of git"),
-    Row(".lefthook.yaml", "lefthook runs the programs that it names as hooks of git"),
-    Row(".hg/hgrc", "Mercurial runs the hooks and programs that it names"),
+    Row(".githooks", "git runs its scripts as hooks, if `core.hooksPath` names this directory"),
+    Row(".pre-commit-config.yaml", "pre-commit runs the programs named in this file at each commit"),
+    Row("lefthook.yml", "lefthook runs the programs named in this file as git hooks"),
+    Row(".lefthook.yml", "lefthook runs the programs named in this file as git hooks"),
+    Row("lefthook.yaml", "lefthook runs the programs named in this file as git hooks"),
+    Row(".lefthook.yaml", "lefthook runs the programs named in this file as git hooks"),
+    Row(".hg/hgrc", "Mercurial runs the hooks and programs named in this file"),
     *(Row(name, _NPX) for name in (".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", "bunfig.toml")),
     *(Row(name + suffix, _PYTHON) for name in ("sitecustomize", "usercustomize") for suffix in ("", ".py")),
     Row(".bashrc", _SHELL),
@@ -86,31 +86,31 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(".zlogin", _SHELL),
     Row(".zlogout", _SHELL),
     Row(".config/fish", _SHELL),
-    Row(".config/autostart", "the desktop starts the programs that it names"),
-    Row(".config/systemd", "systemd starts the programs that it names"),
+    Row(".config/autostart", "the desktop starts the programs named in this file"),
+    Row(".config/systemd", "systemd starts the programs named in this file"),
     Row(".config/git", _GIT_OF_USER),
     Row(".gitconfig", _GIT_OF_USER),
-    Row(".config/nvim", "Neovim runs it when it starts"),
-    Row(".vimrc", "Vim runs it when it starts"),
-    Row(".emacs.d", "Emacs runs it when it starts"),
-    Row(".config/emacs", "Emacs runs it when it starts"),
+    Row(".config/nvim", "Neovim runs this file at startup"),
+    Row(".vimrc", "Vim runs this file at startup"),
+    Row(".emacs.d", "Emacs runs this file at startup"),
+    Row(".config/emacs", "Emacs runs this file at startup"),
     Row(".ssh", "ssh runs commands from its configuration and accepts its keys"),
     Row(".local/bin", "shells find programs in it"),
     Row(".config/python_keyring", "Rewindow and other programs import the keyring that it names"),
     Row(_OWN, "Rewindow reads its rules and keys from it"),
     *(Row(name, _PROVIDERS) for name in (".config/gcloud", ".config/anthropic", ".secureConnect", ".aws", ".azure")),
-    Row(".mcp.json", "coding agents start the servers that it names when they open the directory"),
-    Row(".claude", "Claude Code runs the hooks that its settings name"),
-    Row(".claude.json", "Claude Code starts the servers that it names"),
-    Row(".cursor", "Cursor starts the servers and hooks that it names"),
-    Row(".gemini", "Gemini CLI starts the servers that its settings name"),
-    Row(".codex", "Codex starts the servers that its settings name"),
+    Row(".mcp.json", "coding agents start the MCP servers named in this file when they open the directory"),
+    Row(".claude", "Claude Code runs the hooks named in its settings"),
+    Row(".claude.json", "Claude Code starts the MCP servers named in this file"),
+    Row(".cursor", "Cursor starts the MCP servers and hooks named in this file"),
+    Row(".gemini", "Gemini CLI starts the MCP servers named in its settings"),
+    Row(".codex", "Codex starts the MCP servers named in its settings"),
 )
 _BY_NAME: Final = {row.name.casefold(): row.runs for row in ROWS}
 _TWO_PARTS: Final = tuple((first, second) for first, _, second in (name.partition("/") for name in _BY_NAME) if second)
 _ABOVE_ROWS: Final = frozenset(first for first, _ in _TWO_PARTS)
 _WORKSPACE_SUFFIX: Final = ".code-workspace"
-_OF_EDITORS: Final = "VS Code takes tasks and programs from it when it is opened"
+_OF_EDITORS: Final = "VS Code takes tasks and programs from this workspace file"
 
 _GIT: Final = ".git"
 _HEAD, _OBJECTS, _REFS = "head", "objects", "refs"
@@ -119,11 +119,11 @@ _KERNEL_HELD: Final = (*CONFIGURATIONS, "hooks", COMMON_DIR)
 """Names in a repository that can always be read-only: plain `git add` and `git commit` do not change them."""
 _KERNEL_HELD_IF_THERE: Final = ("gitdir", "rebase-merge", "rebase-apply", "sequencer")
 _GIT_RUNS: Final = {
-    "config": "git runs programs that it names, even for `git status`",
-    "config.worktree": "git runs programs that it names, even for `git status`",
+    "config": "git runs programs named in this file, even for `git status`",
+    "config.worktree": "git runs programs named in this file, even for `git status`",
     "hooks": "git runs the programs in it",
-    COMMON_DIR: "it redirects git to another configuration, which names programs to run",
-    "gitdir": "it redirects git to another work tree",
+    COMMON_DIR: "this file redirects git to another configuration, which names programs to run",
+    "gitdir": "this file redirects git to another work tree",
     "rebase-merge": "`git rebase --continue` runs the commands in it",
     "rebase-apply": "`git rebase --continue` runs the commands in it",
     "sequencer": "`git cherry-pick --continue` follows it",

@@ -148,7 +148,7 @@ def view_state(plain: object) -> ViewState:
     try:
         return msgspec.convert(plain, ViewState)
     except msgspec.ValidationError as error:
-        raise ValueError(f"no state of a handle: {error}") from None
+        raise ValueError(f"not the state of a handle: {error}") from None
 
 
 def shown_state(shown: ShownRevision, present: Revision) -> ShownState:

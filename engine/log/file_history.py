@@ -34,7 +34,7 @@ from .events.going_back import FileLeft, FileToRestore, HeadMoved, RewindBegun, 
 SHOWN_FILES: Final = 20
 """How many files a sentence or report names."""
 _NOT_KEPT: Final = "its earlier content is not stored, because it contains a secret"
-_FINISHED: Final = "A rewind that a crash interrupted is finished now."
+_FINISHED: Final = "A crash interrupted a rewind; it is now finished."
 
 Question = tuple[str, str]
 """An operation and the digest of its arguments."""

@@ -52,7 +52,7 @@ _UNATTENDED: Final = {
     "SYSTEMD_PAGER": "cat",
     "EDITOR": "false",
     "VISUAL": "false",
-    "GIT_EDITOR": "echo nobody is there to edit: give the text in the command, or set GIT_EDITOR=true >&2; false",
+    "GIT_EDITOR": "echo no editor is available: give the text in the command, or set GIT_EDITOR=true >&2; false",
     "GIT_TERMINAL_PROMPT": "0",
     "GCM_INTERACTIVE": "never",
     "SSH_ASKPASS_REQUIRE": "never",

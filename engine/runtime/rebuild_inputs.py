@@ -38,16 +38,16 @@ from ..log.statements import UpdatePayload
 from .worker.guarding.guard import replaying
 from .worker.protocol import Answer, Content, Look
 
-NOT_KEPT: Final = "its process ended before it was kept"
-EARLIER: Final = "its log is of an earlier version, which kept none"
+NOT_KEPT: Final = "its process ended before it was saved"
+EARLIER: Final = "its log is from an earlier version, which saved none"
 _AHEAD: Final = 32
 """Contents to read at once and hold in memory."""
 _AHEAD_BYTES: Final = 1 << 20
 """Total size of the revisions among them, apart from the first."""
 _COPIES_BYTES: Final = 256 << 10
 """Size of one step's values that are read ahead."""
-WITHHELD: Final = "held a secret and was not kept"
-TOO_LARGE: Final = "was too large to be kept"
+WITHHELD: Final = "contained a secret and was not saved"
+TOO_LARGE: Final = "was too large to save"
 MISSING: Final = "is missing in the store"
 DROPPED: Final = "was dropped to stay within past_bytes"
 DAMAGED: Final = "is damaged in the store"
@@ -309,7 +309,7 @@ def skipped(past: PastExecution, fault: str | None) -> Sequence[str]:
     if past.hindrance:
         return (past.hindrance,)
     stopped = past.status in ("cancelled", "timeout")
-    return () if stopped else ("held a secret in its source, which is not kept, so it was not run again",)
+    return () if stopped else ("had a secret in its source, which is not saved, so it was not run again",)
 
 
 def told(stops: Sequence[str], differences: Sequence[str]) -> Sequence[str]:

@@ -580,7 +580,7 @@ class WorkerEnvironment:
                     worker.send(BufferTexts(answer.number, await self._texts(answer)))
                 answer = await worker.receive(anyio.move_on_after(_REQUEST_SECONDS))
         except BaseException:
-            self._loss = "a request to its worker was given up"
+            self._loss = "a request to its worker was abandoned"
             await worker.kill()
             raise
         return answer
@@ -610,9 +610,9 @@ async def _end(worker: Connection | None) -> None:
 def _lacking(paused: PausedWorker) -> tuple[str, ...]:
     """What a namespace lost because a checkpoint cannot copy it, as sentences."""
     shared = paused.said.shared if isinstance(paused.said, Paused) else ()
-    return (f"the names come from a checkpoint, which cannot hold what else there was ({', '.join(shared)})",) * bool(
-        shared
-    )
+    return (
+        f"the variables come from a checkpoint, which cannot contain all of the namespace ({', '.join(shared)})",
+    ) * bool(shared)
 
 
 def _described(message: Received | None) -> str:

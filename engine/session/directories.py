@@ -64,7 +64,7 @@ def additional(paths: Sequence[str], cwd: str) -> tuple[str, ...]:
 
 def missing(paths: Sequence[str]) -> list[str]:
     """Return a sentence for each additional directory that does not exist."""
-    return [f"The additional directory {path} is not there." for path in paths if not _is_directory(path)]
+    return [f"The additional directory {path} does not exist." for path in paths if not _is_directory(path)]
 
 
 def real_places(cwd: str, directories: Sequence[str]) -> tuple[str, ...]:

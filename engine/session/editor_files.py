@@ -211,14 +211,14 @@ class EditorBuffers:
             places = await anyio.to_thread.run_sync(real_places, (path,))
             again = None if self.editor is None or not still else await self.editor.read(path)
         if places[path] != file.place or again != text:
-            raise LookupError("seems to have unsaved changes in the editor, or its path leads elsewhere meanwhile")
+            raise LookupError("seems to have unsaved changes in the editor, or its path now leads elsewhere")
         return path, text
 
     async def _text(self, editor: Editor, path: str, place: str) -> str | None:
         try:
             text = await editor.read(path)
         except LookupError:
-            raise LookupError("is open in the editor, which does not say with which text") from None
+            raise LookupError("is open in the editor, which does not send its text") from None
         if text is not None and len(text) > LARGEST:
             if not await anyio.to_thread.run_sync(self._is_unsaved, place, text):
                 return None

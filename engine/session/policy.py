@@ -260,7 +260,7 @@ _NAMES: dict[type[PermissionSubject], str] = {
 
 REASON_CHARS: Final = 2_000
 """Characters of the user's reason that a model reads."""
-_NOBODY: Final = "This {} needs permission, and nobody can be asked for it here, so it was not done."
+_NOBODY: Final = "This {} needs permission, but no user can be asked here. It was not done."
 
 
 class Verdict(Struct, frozen=True):
@@ -296,7 +296,7 @@ class Questions:
             return Verdict("allowed", rest=answer.rest)
         is_said = f"The user rejected this {name}{self._why(answer)}." if answer.asked else _NOBODY.format(name)
         if isinstance(subject, FileSubject | TreeSubject) and subject.protected:
-            is_said += f" It asks in every mode, because {subject.protected}."
+            is_said += f" This needs a question in every mode, because {subject.protected}."
         return Verdict(answer.outcome, is_said)
 
     def _why(self, answer: PermissionAnswer) -> str:

@@ -64,7 +64,7 @@ class RerunProgress:
             case ReplayEnded() | RunStop():
                 self._begun = self._done = self._total = 0
             case StatementRerun(statement=number, place=place, total=total, state="begun" | "running"):
-                return Progress(0, 0, f"first statement {number} again, for its names ({place} of {total})")
+                return Progress(0, 0, f"restoring variables: statement {number} ({place} of {total})")
             case FilesPutBack(done=done, total=total):
                 return Progress(done, total, f"{done} of {_counted(total, 'file')} put back")
             case _:

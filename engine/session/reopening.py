@@ -232,7 +232,7 @@ def _before(row: SessionRow) -> str:
 
 def _notes(row: SessionRow, place: _Place, project: ProjectEnvironment) -> list[str]:
     was = printable(row.cwd) or "a directory that the store cannot read"
-    moved = [f"This session was in {was} and goes on in {place.cwd}."] if place.cwd != _before(row) else []
+    moved = [f"This session was in {was} and continues in {place.cwd}."] if place.cwd != _before(row) else []
     amiss = [project.note] if moved and project.note else []
     return [*moved, *amiss, *missing(place.directories)]
 

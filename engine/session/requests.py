@@ -29,7 +29,7 @@ from ..log.user_message import Composed
 from .cancellation import Cancellation
 
 EditMode = Literal["recorded", "live"]
-"""`recorded` gives statements the recorded answers of their tool calls; with `live` they act again."""
+"""`recorded` gives statements the recorded answers of their tool calls; with `live` they have effects again."""
 EDIT_MODES: Final[tuple[EditMode, ...]] = ("recorded", "live")
 
 
@@ -113,7 +113,7 @@ class MoveResult(Struct, frozen=True):
 _HOW: Final[dict[ReplayMode, str]] = {
     "recorded": "with their recorded answers",
     "live": "with their effects",
-    "dry": "up to the first that would act",
+    "dry": "up to the first effect",
 }
 _DIVERGENCES_LISTED: Final = 50
 

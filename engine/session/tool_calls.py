@@ -278,7 +278,7 @@ class ToolCalls:
     ) -> object:
         place, shown = name_text(change.path), self._context.workspace.shown(change.path)
         if held is not None and held.place != change.path:
-            raise OSError(errno.ESTALE, f"{shown} leads to another file by now; nothing was written")
+            raise OSError(errno.ESTALE, f"{shown} now leads to another file; nothing was written")
         # An edit keeps what it does not replace; a write would lose all of it.
         is_lost = held is not None and request.operation == "write"
         if change.after == change.before:  # so there is nothing to lose, to ask about, or to do

@@ -144,8 +144,8 @@ VIEW: Final = ToolRow(
     name="view",
     title="View a file",
     description=(
-        "A window on a file or directory within a token budget, kept open under a name. With `path` opens one,"
-        " with `name` moves, resizes or shows one again; without arguments lists all."
+        "A window on a file or directory within a token budget, kept open under a name. With `path` it opens one,"
+        " with `name` it moves, resizes or shows one; without arguments it lists all."
     ),
     read_only=True,
     schema=schema(

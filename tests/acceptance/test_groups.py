@@ -85,4 +85,4 @@ def test_many_files_are_listed_until_their_overview_is_prepared(tmp_path: Path) 
             if "src/core.py: Engine" in tail(asked):
                 break
         assert "src/core.py: Engine\n" in tail(asked)
-        assert "files that fewer refer to\n" in tail(asked)
+        assert "files that are referenced less\n" in tail(asked)

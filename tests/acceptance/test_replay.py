@@ -10,7 +10,7 @@ from tests.support.agents import Agent
 from tests.support.llm_server import llm_server
 from tests.support.played import MODEL, play, result, tail
 
-DIFFERS = "statement 2 ran again and came out differently: diff: seed = 'two' instead of seed = 'one'"
+DIFFERS = "statement 2 ran again with a different result: diff: seed = 'two' instead of seed = 'one'"
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def test_replay_restores_the_environment_and_reports_differences(tmp_path: Path)
         assert (project / "made.txt").read_text() == "two"
         first, second = play(agent, server, session, "print(seed, total, notes.path, work.members)")
         assert tail(first).count(DIFFERS) == 1
-        assert "work (group of notes; came out differently when run again: notes of statement 2):\n" in tail(first)
+        assert "work (group of notes; gave different results when run again: notes of statement 2):\n" in tail(first)
         assert result(second).startswith("two 9 ")
         # Told once; of the group until the statement runs again with the same result.
         assert DIFFERS not in tail(second)

@@ -18,11 +18,12 @@ from tests.support.stores import ROOT
 SESSIONS = ROOT / "tests" / "data" / "sessions"
 
 UNKNOWN = [
-    "<statement 2> looked at a.py, and what it saw then is not recorded: it sees what is there now; no copy of v NONE",
-    "<statement 3> looked at notes.txt, and what it saw then is not recorded: it sees what is there now;"
+    "<statement 2> looked at a.py, whose earlier content is not recorded: it shows the current content;"
+    " no copy of v NONE",
+    "<statement 3> looked at notes.txt, whose earlier content is not recorded: it shows the current content;"
     " no copy of still NONE",
-    "<statement 7> was kept from open q.txt; ended with error (ReplayEffect) instead of ok; did not bind _, n;"
-    " no copy of _, n NONE",
+    "<statement 7> was not allowed to call open q.txt; ended with error (ReplayEffect) instead of ok;"
+    " did not bind _, n; no copy of _, n NONE",
     "<statement 8> left another value in drawn; no copy of drawn NONE",
     "<statement 9> was stopped (cancelled), and is not run again; no copy of steps NONE",
     "<statement 10> was stopped (timeout), and is not run again; no copy of late NONE",
@@ -66,7 +67,7 @@ def test_session_without_recorded_past_loads_and_names_the_gaps(tmp_path: Path) 
     said = [event["divergences"] for event in logged(state, session) if event["kind"] == "environment_restored"]
     sentences = [re.sub(r" \(0\.[^)]*\)", "", sentence) for sentence in said[-1]]
     assert sentences == [
-        sentence.replace("NONE", "(its log is of an earlier version, which kept none)") for sentence in UNKNOWN
+        sentence.replace("NONE", "(its log is from an earlier version, which saved none)") for sentence in UNKNOWN
     ]
     # It goes on as any other: from now on its past is recorded.
     kinds = {event["kind"] for event in logged(state, session)}

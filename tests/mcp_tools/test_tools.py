@@ -93,7 +93,7 @@ async def test_path_without_name_has_one_view(project: Path) -> None:
 async def test_missing_file_leaves_no_handle(project: Path) -> None:
     async with served(project) as caller:
         assert await caller.error("view", path="nothing.txt") == "no file nothing.txt."
-        assert "is no path" in await caller.error("view", path="a\0b")
+        assert "is not a path" in await caller.error("view", path="a\0b")
         assert await caller.text("view") == NO_HANDLES
 
 
@@ -346,7 +346,7 @@ async def test_replay_reports_differences(project: Path, era: Era) -> None:
         assert again[0].startswith("2 statements ran again, with their recorded answers: 1 differs")
         assert again[1].startswith("- statement 2: `value: ")
         dry = await caller.text("replay", **{"from": 1, "mode": "dry"})
-        assert "up to the first that would act" in dry
+        assert "up to the first effect" in dry
         assert "There is no statement 9" in await caller.error("replay", **{"from": 9})
         edited = await caller.text("replay", **{"from": 1, "code": "import os; n = 2"})
         assert "- statement 1: `diff: n = 2 instead of n = 1`" in edited

@@ -94,7 +94,7 @@ def _of_surfaces(
                 found.append(f"{heading} {node['name']} is shown {shown + referred + is_listed} times: {prompt.tail}")
             elif not shown and text.strip() not in standing and key not in told.touched:
                 found.append(f"{heading} {node['name']}: no result shows {text!r}")
-            elif shown and "came out differently" not in prompt.tail and _stands(prompt, told, key, text):
+            elif shown and "different result" not in prompt.tail and _stands(prompt, told, key, text):
                 found.append(f"{heading} {node['name']} is shown here and in a result: {text!r}")
         if left.strip():
             found.append(f"{heading} has more: {left!r}")
@@ -132,7 +132,7 @@ def _of_feed(
     of_names = [entry[0] for entry in changes if entry[0].startswith("namespace: ")]
     found += [f"said twice: {line}" for line, number in Counter(of_names).items() if number > 1]
     found += ["rebuilt twice"] * (sum("rebuilt in a new worker" in line for line in of_names) > 1)
-    said = {line.partition(": ")[2] for line in of_names if "ran again and came out differently" in line}
+    said = {line.partition(": ")[2] for line in of_names if "ran again with a different result" in line}
     expected = _net_differences(told.differing)
     found += [f"differences: {said} instead of {expected}"] * (said != expected)
     for line in of_names:
@@ -157,7 +157,7 @@ def _net_differences(differing: Sequence[tuple[int, Diverged]]) -> set[str]:
         before, _ = net.get((each.statement, each.aspect), (each.before, ""))
         net[each.statement, each.aspect] = before, each.after
     return {
-        f"statement {statement} ran again and came out differently: {aspect}: {after or 'nothing'} instead of "
+        f"statement {statement} ran again with a different result: {aspect}: {after or 'nothing'} instead of "
         f"{before or 'nothing'}"
         for (statement, aspect), (before, after) in net.items()
         if before != after

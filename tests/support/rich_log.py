@@ -354,7 +354,7 @@ _FIRST_RUN: tuple[Item, ...] = (
 _SECOND_RUN: tuple[Item, ...] = (
     UserMessage(message_id=_message(20), text="and then", prompt_kind="follow_up"),
     EnvironmentRestored(executions=2, divergences=("Statement 2 printed something else.",)),
-    WorkStopped(sentences=("thread 'a', started by <statement 2>, was kept from os.mkdir /work/b",)),
+    WorkStopped(sentences=("thread 'a', started by <statement 2>, was not allowed to call os.mkdir /work/b",)),
     ProjectionSent(round_id=3, answered=True, position=40, size=64_000, sections={"instructions": 700, "feed": 300}),
     ProjectionSent(round_id=3, position=41, size=64_000),
     ModelCallEnded(round_id=3, used=1_000, size=64_000, answered=True, input_tokens=1_100, output_tokens=9),

@@ -224,4 +224,4 @@ def _retry_texts(retried: ModelRetried) -> tuple[str, str]:
     pause = f" in {retried.seconds:.0f} s" if retried.seconds >= 1 else ""
     title = f"Asking the model again{pause}: attempt {retried.attempt} of {retried.attempts}"
     reason = f"{retried.reason.rstrip('.')}."
-    return title, f"{reason} What it had written of this reply does not count." if retried.withdrawn else reason
+    return title, f"{reason} The partial reply was discarded." if retried.withdrawn else reason

@@ -112,7 +112,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-FRAME-006",
         "mandatory",
-        "The agent accepts several messages at once.",
+        "The agent accepts several messages in one write.",
         prose("transports", _LINE),
         answered("joined-1", "joined-2", "joined-3", expect="result"),
         scenario="joined-writes",
@@ -254,7 +254,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-FRAME-022",
         "mandatory",
-        "The agent answers requests while tools run: no process it starts reads its input.",
+        "The agent answers requests while tools run: the processes that it starts do not read its input.",
         prose("json-rpc", REPLY_QUOTE),
         _answers_meanwhile,
         scenario="asked-meanwhile",
@@ -424,7 +424,7 @@ def _run_end_unread(driver: Driver) -> None:
 
 
 SCENARIOS: Final = (
-    Scenario("split-writes", "Sends a message in many small writes, also within characters.", _run_split),
+    Scenario("split-writes", "Sends a message in many small writes, some of which split a character.", _run_split),
     Scenario("joined-writes", "Sends three messages in one write.", _run_joined),
     Scenario(
         "unusual-characters", "Prompts with line separators and characters outside the basic plane.", _run_unusual
@@ -437,7 +437,7 @@ SCENARIOS: Final = (
     Scenario("not-utf8", "Sends a line that is not UTF-8.", _run_lines(NOT_UTF8_LINE)),
     Scenario("unasked-response", "Sends responses to no request.", _run_lines(*UNASKED_RESPONSES)),
     Scenario("crlf", "Ends a line with CR LF.", _run_crlf),
-    Scenario("byte-order-mark", "Starts with a byte order mark.", _run_bom),
+    Scenario("byte-order-mark", "Sends a byte order mark before the first message.", _run_bom),
     Scenario("long-line", "Sends a notification of 50 MB.", _run_long, alone=True),
     Scenario("ids", "Sends requests with ids of various types and sizes.", _run_ids),
     Scenario("unknown-methods", "Sends unknown requests and notifications.", _run_unknown),

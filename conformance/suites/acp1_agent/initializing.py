@@ -190,7 +190,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-INIT-005",
         "advisory",
-        "The agent tells its capabilities, even if it has only the baseline.",
+        "The agent reports its capabilities, even if it has only the baseline.",
         prose(
             "initialization",
             (
@@ -259,7 +259,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-INIT-010",
         "advisory",
-        "The agent tells its name and version.",
+        "The agent reports its name and version.",
         prose("initialization", "It **SHOULD** also provide a name and version to the Client as well:"),
         _names_itself,
         violation="a result without agentInfo",

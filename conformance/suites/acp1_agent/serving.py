@@ -197,7 +197,7 @@ REQUIREMENTS: Final = (
         "The agent writes files only through clients that support it.",
         prose("file-system", _FILES),
         _only_if_advertised("fs.writeTextFile", "fs/write_text_file"),
-        violation="fs/write_text_file to a client that offers to read",
+        violation="fs/write_text_file to a client that offers only reading",
     ),
     Requirement(
         "ACP1-A-FS-003",
@@ -328,7 +328,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-ELICIT-001",
         "mandatory",
-        "The agent elicits only from clients that support it.",
+        "The agent sends elicitations only to clients that support them.",
         prose(
             "initialization",
             (

@@ -461,7 +461,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-TOOL-005",
         "mandatory",
-        "A terminal is embedded before its release.",
+        "The agent embeds a terminal in a tool call before it releases the terminal.",
         schema("/$defs/ToolCallContent/oneOf/2", "The terminal must be added before calling `terminal/release`."),
         _released_before,
         violation='terminal/release, and then {"type":"terminal",...}',

@@ -168,7 +168,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-C-FRAME-006",
         "mandatory",
-        "The client accepts several messages at once.",
+        "The client accepts several messages in one write.",
         prose("transports", _LINE),
         answers_unusual_form,
         scenario="joined-writes",
@@ -527,17 +527,19 @@ def _run_notifications(turn: Turn) -> None:
 
 
 SCENARIOS: Final = (
-    Scenario("split-writes", "Sends a request in many small writes, also within characters.", then_probe(_run_split)),
-    Scenario("joined-writes", "Asks three times in one write.", then_probe(_run_joined)),
+    Scenario(
+        "split-writes", "Sends a request in many small writes, some of which split a character.", then_probe(_run_split)
+    ),
+    Scenario("joined-writes", "Sends three requests in one write.", then_probe(_run_joined)),
     Scenario(
         "unusual-characters",
-        "Asks with line separators and characters outside the basic plane.",
+        "Sends requests with line separators and characters outside the basic plane.",
         then_probe(_run_unusual),
     ),
     Scenario("crlf", "Ends a line with CR LF.", then_probe(_run_crlf)),
     Scenario(
         "malformed-lines",
-        "Sends lines that are no JSON or no messages.",
+        "Sends lines that are not JSON or not messages.",
         then_probe(_run_lines(*MALFORMED_LINES, b"[]\n")),
     ),
     Scenario("blank-lines", "Sends empty lines.", then_probe(_run_lines(b"\n", b"   \n", b"\r\n"))),
@@ -550,11 +552,11 @@ SCENARIOS: Final = (
         then_probe(_run_long(lambda turn: turn.driver.options.long_line)),
         alone=True,
     ),
-    Scenario("ids", "Asks with ids of several types and sizes.", then_probe(_run_ids)),
+    Scenario("ids", "Sends requests with ids of several types and sizes.", then_probe(_run_ids)),
     Scenario("unknown-methods", "Calls methods that do not exist.", InTurn(_run_unknown)),
     Scenario(
         "unadvertised-methods",
-        "Calls what the client does not advertise, which agents must not.",
+        "Calls methods that the client does not advertise, which agents must not do.",
         InTurn(_run_unadvertised),
     ),
     Scenario("unknown-notifications", "Sends notifications that do not exist.", then_probe(_run_notifications)),

@@ -200,7 +200,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-C-INIT-004",
         "advisory",
-        "The client tells its name and version.",
+        "The client reports its name and version.",
         prose(
             "initialization",
             (

@@ -302,7 +302,9 @@ def _run_elicitation(turn: Turn) -> None:
 
 
 def _wait_for_cancel(turn: Turn) -> None:
-    turn.update("agent_message_chunk", content={"type": "text", "text": "If you are a person: stop this turn now.\n"})
+    turn.update(
+        "agent_message_chunk", content={"type": "text", "text": "Please cancel this turn now; a test waits for that.\n"}
+    )
     turn.driver.interrupt()
     if turn.driver.wait(lambda message: message.get("method") == "session/cancel") is None:
         raise StoppedError("the client did not cancel its turn on SIGINT")

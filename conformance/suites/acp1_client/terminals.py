@@ -261,7 +261,7 @@ REQUIREMENTS: Final = (
     ),
     _row(
         8,
-        "The client tells the exit code of a finished command.",
+        "The client reports the exit code of a finished command.",
         schema("/$defs/WaitForTerminalExitResponse/properties/exitCode", "The process exit code"),
         _result(_exit_code, "wait"),
         "terminal",

@@ -220,7 +220,7 @@ REQUIREMENTS: Final = (
         schema("/$defs/SessionNotification/properties/_meta", _META),
         keeps_working,
         scenario="updates-meta",
-        violation="a client that takes `_meta` for its own",
+        violation="a client that uses `_meta` as its own data",
     ),
     Requirement(
         "ACP1-C-UPDATE-003",

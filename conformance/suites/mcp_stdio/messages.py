@@ -130,7 +130,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "MCP-S-FRAME-006",
         "mandatory",
-        "The server accepts several messages at once.",
+        "The server accepts several messages in one write.",
         prose("basic/transports", _LINE),
         answered("joined", expect="result"),
         scenario="joined-writes",
@@ -481,7 +481,7 @@ def _run_notes(driver: Driver) -> None:
 
 
 SCENARIOS: Final = (
-    Scenario("split-writes", "Sends a message in many small writes, also within characters.", _run_split),
+    Scenario("split-writes", "Sends a message in many small writes, some of which split a character.", _run_split),
     Scenario("joined-writes", "Sends three messages in one write.", _run_joined),
     Scenario("unusual-characters", "Sends line separators and characters outside the basic plane.", _run_unusual),
     Scenario("lone-surrogate", "Sends an escaped lone surrogate.", _run_escaped),
@@ -491,7 +491,7 @@ SCENARIOS: Final = (
     Scenario("batch", "Sends an array of two requests, a batch of earlier versions.", _run_batch),
     Scenario("unasked-response", "Sends responses to no request.", _run_lines(*UNASKED_RESPONSES)),
     Scenario("crlf", "Ends a line with CR LF.", _run_crlf),
-    Scenario("byte-order-mark", "Starts with a byte order mark.", _run_bom),
+    Scenario("byte-order-mark", "Sends a byte order mark before the first message.", _run_bom),
     Scenario("long-line", "Sends a notification of 50 MB.", _run_long, alone=True),
     Scenario("ids", "Sends requests with ids of various types and sizes.", _run_ids),
     Scenario("unknown-methods", "Sends unknown requests.", _run_unknown),

@@ -93,7 +93,7 @@ def _negotiated(traffic: Traffic) -> Verdict:
     for message in traffic.sent("server"):
         need = _need(message)
         if need and not is_object(offered.get(need)):
-            return failed(f"{message.method} was asked of a client that does not advertise {need}", message.index)
+            return failed(f"the server sent {message.method} to a client that does not advertise {need}", message.index)
     return PASS
 
 
@@ -334,7 +334,7 @@ REQUIREMENTS: Final = (
         prose("basic/lifecycle", "Both parties **MUST**: - Respect the negotiated protocol version - Only use"),
         _negotiated,
         applies=HANDSHAKE,
-        violation="sampling/createMessage asked of a client without sampling",
+        violation="sampling/createMessage sent to a client without sampling",
     ),
     Requirement(
         "MCP-S-INIT-008",

@@ -108,7 +108,7 @@ def asked(question: PermissionQuestion) -> list[Fragment]:
 def explained(question: PermissionQuestion) -> list[Fragment]:
     """Explain each key of the question."""
     rows = [(option.key, _MEANINGS[option.key]) for option in options(question)]
-    rows += [("Esc", "Cancels the turn, like Ctrl-C. Nothing that the question asks is done.")]
+    rows += [("Esc", "Cancels the turn, like Ctrl-C. What the question is about does not happen.")]
     return [fragment for key, text in rows for fragment in (("strong", f"  {key:<4} "), ("", f"{text}\n"))]
 
 

@@ -190,9 +190,9 @@ class Transcript:
             case StatementRerun(statement=number, place=place, total=total, state="begun" | "running") if (
                 self._reading is None
             ):
-                return self.note(f"statement {number} runs again, for its names ({place} of {total})")
+                return self.note(f"statement {number} runs again to restore variables ({place} of {total})")
             case ModelRetried(withdrawn=True, reason=reason):
-                return self.note(f"the reply broke off, and what it said does not count: {visible(reason)}")
+                return self.note(f"the reply broke off and was discarded: {visible(reason)}")
             case UserMessage() | FilesPutBack() | StatementRerun() | ModelRetried() | ModelsListed() | CommandsListed():
                 return []
             case _:
@@ -248,7 +248,7 @@ class Transcript:
             case ToolResult(status="rejected", text=text, parent_id=None):
                 return self.note(text)
             case EnvironmentRestored(executions=count, sentences=sentences):
-                head = f"the names were rebuilt: {count} {plural(count, 'statement')} ran again in a new worker"
+                head = f"variables were restored: {count} {plural(count, 'statement')} ran again in a new worker"
                 return self.note("\n".join([head, *sentences]))
             case DomainEntered():
                 return self.note(entered_sentence(event) if self._reading is None else entered_line(event))
@@ -540,7 +540,7 @@ class Reruns:
                 self._done, self._of = 0, count
                 return None
             case Diverged(statement=number):
-                return f"statement {number} came out differently: {divergence_phrase(event)}"
+                return f"statement {number} had a different result: {divergence_phrase(event)}"
             case ExecutionFinished(statement_id=statement, status=status):
                 self._done += 1
                 done = f"{self._done} of {max(self._done, self._of)}"

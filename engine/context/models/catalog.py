@@ -232,7 +232,7 @@ class Catalog:
             try:
                 models = tuple(ask(name, provider, self._environ))
             except (OSError, ValueError) as error:
-                logger.info("the models of %s could not be listed: %s", name, type(error).__name__)
+                logger.info("the models of %s could not be listed (%s)", name, type(error).__name__)
                 continue
             if models:
                 address = address_shown(address_of(provider, self._environ))

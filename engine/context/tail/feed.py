@@ -308,8 +308,8 @@ def moved_sentence(event: HeadMoved) -> str:
     """Tell where the session continues, and what did not move with it."""
     place = f"statement {event.statement}" if event.statement else "the beginning"
     return (
-        f"this is branch {event.branch}, which goes on after {place}: what branch {event.left} did since is neither in "
-        "this conversation nor in the namespace, but in files it may be"
+        f"this is branch {event.branch}, which continues after {place}. The later work of branch {event.left} is not "
+        "in this conversation or namespace, but its file changes may remain"
     )
 
 
@@ -326,7 +326,7 @@ def told_of_rebuild(event: EnvironmentRestored) -> Iterable[str]:
 
 def diverged_sentence(event: Diverged) -> str:
     """Tell how a statement differed when it ran again."""
-    return f"statement {event.statement} ran again and came out differently: {divergence_phrase(event)}"
+    return f"statement {event.statement} ran again with a different result: {divergence_phrase(event)}"
 
 
 def divergence_phrase(event: Diverged) -> str:

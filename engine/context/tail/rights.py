@@ -19,10 +19,10 @@ _SHOWN: Final = 50
 _BEFORE: Final = 3
 """Number of different rights that a sentence about earlier runs lists."""
 _IN_ASK: Final = (
-    "Any other file change by their Python code, and any command, asks in mode ask and is refused in mode plan;"
-    " databases, C code and programs that they start cannot write elsewhere."
+    "Any other file change by their Python code, and any command, needs permission in mode ask and is refused in mode"
+    " plan; databases, C code and programs that they start cannot write elsewhere."
 )
-_IN_AUTO: Final = "Commands run in there too; bash(command, outside=True) asks to run one without."
+_IN_AUTO: Final = "Commands run in it too; bash(command, outside=True) asks the user to run one outside."
 
 
 def rights_phrase(rights: DomainEntered | RebuildSubject | Rights) -> str:
@@ -47,11 +47,11 @@ def before_phrase(given: Collection[Rights | None]) -> str:
 
 
 def entered_sentence(entered: DomainEntered) -> str:
-    """Describe a sandbox and what asks first, in one or two sentences."""
+    """Describe a sandbox and what needs a question, in one or two sentences."""
     if not entered.held:
         return (
-            f"There is no sandbox here: {entered.reason}. Statements can do whatever you can, so in the mode ask each "
-            "one that a model wrote asks before it runs."
+            f"There is no sandbox here: {entered.reason}. Statements run with your permissions, so mode ask asks you "
+            "before each model statement."
         )
     return f"Statements run {rights_phrase(entered)}. {_IN_AUTO if entered.writable else _IN_ASK}"
 
@@ -59,7 +59,7 @@ def entered_sentence(entered: DomainEntered) -> str:
 def entered_line(entered: DomainEntered) -> str:
     """Describe a sandbox in a few words; `/sandbox` tells the rest."""
     if not entered.held:
-        return "no sandbox: statements can do whatever you can (/sandbox)"
+        return "no sandbox: statements run with your permissions (/sandbox)"
     places = _joined(["scratch files", *map(_place, entered.writable)])
     network = ", with TCP" if entered.network else ""
     rest = "" if entered.writable else "; other changes ask"

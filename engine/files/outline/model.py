@@ -158,7 +158,7 @@ def unpacked(data: bytes) -> Outline:
     except msgspec.DecodeError as error:
         raise ValueError(f"no outline: {error}") from None
     if any(not TOP <= symbol.parent < index for index, symbol in enumerate(outline.symbols)):
-        raise ValueError("no outline: a symbol is in one that comes after it")
+        raise ValueError("not an outline: a symbol is inside a later one")
     return outline
 
 

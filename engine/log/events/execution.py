@@ -163,9 +163,9 @@ class EffectAnswered(Event, frozen=True, kw_only=True):
 class FileTouched(Event, frozen=True, kw_only=True):
     """A statement's own code is about to write a file. `path` is its real path; `before` is its content, a blob.
 
-    `before_digest` is the xxh3 hex of the content, empty for no file. If the content was not read, `note` says why, and
-    `before_digest` stands for the state of the file (`unread-...`). If it has a secret, `withheld` replaces it. If the
-    file changes, a FileWritten follows. `mode` is its permission bits.
+    `before_digest` is the xxh3 hex of the content, empty if there was no file. If the content was not read, `note` says
+    why, and `before_digest` identifies the state of the file (`unread-...`). If the content has a secret, `withheld`
+    replaces `before_digest`. If the file changes, a FileWritten follows. `mode`: the file's permission bits.
     """
 
     kind: ClassVar[str] = "file_touched"

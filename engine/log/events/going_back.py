@@ -29,7 +29,7 @@ class BranchCreated(Event, frozen=True, kw_only=True):
 
 
 class HeadMoved(Event, frozen=True, kw_only=True):
-    """From here on `branch` is active. This event is the first one that is stamped with it again.
+    """From here on `branch` is active. It is also the first event that has this branch again.
 
     `left` was active before. `statement` is the number of the last statement on the new path, 0 for none. Waiting
     prompts move along: those that still wait are announced again.
@@ -146,8 +146,8 @@ class RewindBegun(Event, frozen=True, kw_only=True):
 class Rewound(Event, frozen=True, kw_only=True):
     """The last rewind has ended: `restored` have the wanted content, `left` are unchanged.
 
-    `statement` is the one that the files went back to, 0 for the beginning. `cancelled`: it was given up, and replaced
-    files are as before it; `restored` are then those for which that failed.
+    The files have their contents after `statement`; 0 is the beginning. `cancelled`: the rewind was cancelled, and its
+    file changes were undone; `restored` then lists the files for which that failed.
     """
 
     kind: ClassVar[str] = "rewound"

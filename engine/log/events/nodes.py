@@ -28,8 +28,8 @@ DropReason = Literal["stale", "vanished", "superseded", "too large", "unusable",
 class NodeMade(Event, frozen=True, kw_only=True):
     """A statement made a node.
 
-    `statement` is its index and `line` the line of the call in it, from 1, or 0 if unknown. `name` is the node's name
-    in the namespace when the statement had ended, empty for none.
+    `statement` is the statement's number. `line` is the line of the call in that statement, from 1; 0 if unknown.
+    `name` is the variable that held the node when the statement ended, empty if none did.
     """
 
     kind: ClassVar[str] = "node_made"
@@ -117,7 +117,10 @@ class GroupRecomputed(Event, frozen=True, kw_only=True):
 
 
 class FileChanged(Event, frozen=True, kw_only=True):
-    """A tick found a changed file behind a running node. Digests are xxh3 hex, empty for no content."""
+    """A tick found that the file of a running view or group had changed.
+
+    The digests are xxh3 in hexadecimal; an empty one means that there is no content.
+    """
 
     kind: ClassVar[str] = "file_changed"
     from_worker: ClassVar[bool] = True

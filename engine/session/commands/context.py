@@ -141,7 +141,7 @@ async def tick(context: CommandContext, _: str) -> str:
 async def compact(context: CommandContext, _: str) -> str:
     compacted = await context.runtime.compact()
     if compacted is None:
-        return "There is nothing to replace by a summary."
+        return "The conversation is too short to summarize."
     cut, used = compacted
     number = len(cut.positions)
     return (

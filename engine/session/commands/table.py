@@ -169,7 +169,7 @@ COMMANDS: Final[dict[str, Command]] = {
             "K [J] [--live | --dry]",
             "the number of a statement, and optionally of a later one",
             "Run statements K to J again with the recorded answers of their tools, and report differences; with "
-            "--live they act again, with --dry the replay stops at the first that would act",
+            "--live they have effects again, with --dry the replay stops before the first effect",
             replay,
             takes="statement",
             is_cancellable=False,
@@ -179,7 +179,7 @@ COMMANDS: Final[dict[str, Command]] = {
             "K [J] [--live]",
             "the number of a statement, and on the next lines the statement to run in its place",
             "Run another statement in place of K, on a new branch, then the later ones up to J or the last, with the "
-            "recorded answers of their tools; with --live they act again",
+            "recorded answers of their tools; with --live they have effects again",
             edit,
             takes="edit",
             moves_head=True,

@@ -77,7 +77,7 @@ async def rewind_to(context: CommandContext, request: RewindRequest) -> str:
     assert isinstance(gone, MoveResult)
     if request.conversation:
         return f"{_where(context)}. {_undone(before, context.cells)}{_files(gone)}"
-    return f"{_left_out(request.statement, len(before))}; the conversation stays as it is. {_files(gone)}"
+    return f"{_left_out(request.statement, len(before))}; the conversation is unchanged. {_files(gone)}"
 
 
 def _wrong(words: Collection[str], known: Collection[str] = ()) -> str:
@@ -96,7 +96,7 @@ def _undone(before: Sequence[Cell], after: Sequence[Cell]) -> str:
     if not ran:
         return ""
     which = f"Statement {ran[0]}" if len(ran) == 1 else f"Statements {ran[0]} to {ran[-1]}"
-    return f"{which} ran again after that, which is undone, too. "
+    return f"{which} ran again after that; this is undone, too. "
 
 
 def _left_out(statement: int, last: int) -> str:
@@ -117,8 +117,8 @@ def _files(gone: MoveResult) -> str:
     if not written:
         return "No files needed restoring."
     if written == 1:
-        return "1 file has been written since, and stays as it is."
-    return f"{written} files have been written since, and stay as they are."
+        return "1 file has been written since, and is left unchanged."
+    return f"{written} files have been written since, and are left unchanged."
 
 
 def _lines(rows: Sequence[BranchRow]) -> Sequence[str]:
@@ -157,7 +157,7 @@ _BRANCHES_OF_STATEMENT: Final = 3
 """The most branches that are named at one statement."""
 SHOWN_EXECUTIONS: Final = 20
 TAG_OPTION: Final = "--tag"
-_BACK: Final = "`/rewind K` goes back to where statement K had ended, `/rewind 0` to the beginning"
+_BACK: Final = "`/rewind K` goes back to the end of statement K, `/rewind 0` to the beginning"
 _OVER: Final = "`/branch NAME` over to another branch"
 
 
@@ -317,7 +317,7 @@ SHOWN_ROWS: Final = 50
 def diff_glance(context: CommandContext, argument: str) -> str:
     left, *others = argument.split()
     if len(others) > 1:
-        return "`/diff` takes two branches, or one to be compared with the active one."
+        return "`/diff` takes two branches, or one to compare with the active one."
     active = next(row.name for row in context.runtime.branches if row.is_active)
     try:
         found = context.runtime.diff(left, *(others or (active,)))
@@ -338,7 +338,7 @@ def diff_lines(diff: BranchDiff, cwd: str) -> Sequence[str]:
     lines += _listed("Names that differ:", (_name(each, left, right) for each in diff.names))
     lines += _listed("Files that differ:", (_file(each, left, right, cwd) for each in diff.files))
     if len(lines) == 1:
-        lines.append("They differ in nothing.")
+        lines.append("They do not differ.")
     return lines
 
 

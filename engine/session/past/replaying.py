@@ -311,7 +311,7 @@ def _why(cell: Cell, *, anew: bool) -> str:
         return f"was stopped ({cell.finished.status}) and is not run again; {left}"
     if cell.statement.withheld:
         return "had a secret in its source, which is not stored"
-    return "has never run" if cell.finished is None else "left nothing that could be compared"
+    return "has never run" if cell.finished is None else "has no result to compare"
 
 
 # --- the replays of a session -----------------------------------------------------------------------------------------
@@ -479,9 +479,9 @@ class _Observer:
         if after.status == "timeout":
             raise _ReplayOverError("failed", f"statement {number} reached its time limit")
         if self.mode == "dry" and stops:
-            raise _ReplayOverError("completed", f"statement {number} is the first that asks for an effect")
+            raise _ReplayOverError("completed", f"statement {number} is the first with an effect")
         if not self.begin() and self.mode == "dry":
-            raise _ReplayOverError("completed", "none of them asks for an effect")
+            raise _ReplayOverError("completed", "none of them has an effect")
 
     def _diverge(self, due: ExecutionStarted, request: RunRequest, change: AspectChange) -> None:
         event = Diverged(

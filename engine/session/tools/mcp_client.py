@@ -352,7 +352,7 @@ class Connection:
                 heard(_progress(progress, total, message))
 
             return _answer(await self._asked(self._client.call_tool(tool, dict(arguments), progress_callback=hear)))
-        raise TimeoutError(f"the server did not answer within {seconds:g} s, and was told to stop")
+        raise TimeoutError(f"the server did not answer within {seconds:g} s, so the call was cancelled")
 
     async def read(self, uri: str, seconds: float) -> list[Mapping[str, Any]]:
         """The contents of a resource, each with `text` or `blob`. Raises as `call`."""

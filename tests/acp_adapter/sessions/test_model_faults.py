@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 PATIENCE: Final[dict[str, float]] = {"first_byte_seconds": 1, "stall_seconds": 0.5}
 SLACK: Final = 2.0
 """Seconds that a busy machine may take longer."""
-WITHDRAWN: Final = "What it had written of this reply does not count."
+WITHDRAWN: Final = "The partial reply was discarded."
 
 PASSING: Final[dict[str, tuple[dict[str, Answer], float, str]]] = {
     "busy": ({"": Answer(429, (b'{"error": {"message": "slow down"}}',), {"Retry-After": "0"})}, 0, "slow down"),

@@ -116,7 +116,7 @@ async def test_a_reply_that_breaks_off_is_withdrawn(tmp_path: Path, server: LlmS
         assert "".join(piece["content"]["text"] for piece in pieces[1:]) == "whole"
         assert pieces[0]["messageId"] != pieces[1]["messageId"]
         card = next(update for update in agent.updates() if "toolCallId" in update)
-        assert card["content"][0]["content"]["text"].endswith("What it had written of this reply does not count.")
+        assert card["content"][0]["content"]["text"].endswith("The partial reply was discarded.")
         seen = len(agent.updates())
         await agent.load(session, tmp_path)
         again = [update for update in agent.updates()[seen:] if update["sessionUpdate"] == "agent_message_chunk"]

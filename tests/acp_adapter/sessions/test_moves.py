@@ -55,7 +55,7 @@ async def test_load_in_another_directory_keeps_variables(
         await agent.call(method, where(session, two[1]))
         await agent.prompt(session, "x + 2, view('where.txt').path")
         assert last_value(agent) == f"(42, '{two[1]}/where.txt')"
-        assert f"This session was in {two[0]} and goes on in {two[1]}." in agent.text()
+        assert f"This session was in {two[0]} and continues in {two[1]}." in agent.text()
         (row,) = (await agent.call("session/list", {"cwd": str(two[1])}))["sessions"]
         assert (row["sessionId"], row["cwd"]) == (session, str(two[1]))
         assert await agent.call("session/list", {"cwd": str(two[0])}) == {"sessions": []}
@@ -95,9 +95,9 @@ async def test_missing_additional_directory_is_a_warning(
         await agent.initialize()
         session = (await agent.call("session/new", params))["sessionId"]
         await agent.prompt(session, "1")
-        assert agent.text().count(f"The additional directory {tmp_path}/no is not there.") == 1
+        assert agent.text().count(f"The additional directory {tmp_path}/no does not exist.") == 1
         await agent.prompt(session, "2")
-        assert agent.text().count("is not there") == 1
+        assert agent.text().count("does not exist") == 1
         (row,) = (await agent.call("session/list", {}))["sessions"]
         assert row["additionalDirectories"] == [str(two[1]), f"{tmp_path}/no"]
         relative = {**params, "additionalDirectories": ["no"]}
@@ -106,7 +106,7 @@ async def test_missing_additional_directory_is_a_warning(
         await agent.initialize()
         await agent.call("session/resume", where(session, two[0], tmp_path / "gone", two[1], f"{two[1]}/", two[0]))
         await agent.prompt(session, "3")
-        assert f"The additional directory {tmp_path}/gone is not there." in agent.text()
+        assert f"The additional directory {tmp_path}/gone does not exist." in agent.text()
     (moved,) = moves(store, session)
     assert (moved["cwd"], moved["directories"]) == (str(two[0]), [f"{tmp_path}/gone", str(two[1])])
 

@@ -246,7 +246,7 @@ def test_next_command_finishes_a_killed_rewind_and_says_so(
     name, *options = command
     done = empty.run_as_process(name, session, *options)
     assert done.returncode == 0, done
-    assert "A rewind that a crash interrupted is finished now." in done.stderr
+    assert "A crash interrupted a rewind; it is now finished." in done.stderr
     assert f"Restored {FILES} files to their contents after statement 1: f0, " in done.stderr
     assert "The session is on branch b1." in done.stderr
     assert (contents(project), active(empty, session)) == ({"1"}, ["b1"])

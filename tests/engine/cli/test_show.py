@@ -280,7 +280,7 @@ def test_show_follows_the_active_branch_and_each_calls_handles(empty: Home) -> N
     assert [word in shown for word in ("asked", "went on", "second", "left behind", "first")] == [True] * 3 + [
         False
     ] * 2
-    assert "branch> this is branch b1, which goes on after the beginning" in shown
+    assert "branch> this is branch b1, which continues after the beginning" in shown
     cycles = json.loads(empty.run("show", "ses_a", "--cycles", "--json").stdout)
     assert "left behind" not in str(cycles)
     for number, text, handle in (("1", "left behind", "first"), ("2", "went on", "second")):

@@ -44,7 +44,7 @@ def test_the_command_line_wins_over_the_environment_over_the_file(tmp_path: Path
         ("", {}, {"statement_seconds": "nan"}, "--statement-seconds: 'nan'"),
         ("", {}, {"state_dir": "~nobody-here/x"}, "--state-dir: '~nobody-here/x'"),
         ("max_rounds = 0.5", {}, {}, "config.toml"),
-        ("colour = 'red'", {}, {}, "sets colour, which there is no option for"),
+        ("colour = 'red'", {}, {}, "sets colour, which no option is called"),
         ("= nonsense", {}, {}, "not valid TOML"),
     ],
 )

@@ -97,7 +97,7 @@ def test_a_member_is_replaced_in_its_place(desk: Desk) -> None:
     desk.run("g.Replace('c.py', b)")  # which keeps the place that it has
     assert desk.get("g").members == (desk.get("c"), desk.get("b"))
     desk.run("g.Replace(b, b)")
-    with pytest.raises(ValueError, match="no member of g"):
+    with pytest.raises(ValueError, match="not a member of g"):
         desk.run("g.Replace(a, b)")
     with pytest.raises(GroupCycleError):
         desk.run("g.Replace(b, g)")

@@ -80,8 +80,8 @@ def test_contents_beyond_the_limit_are_recorded_but_not_sent(desk: Desk, monkeyp
     assert again.board.looks.take_phrases() == ()
     desk.write("b", "otherwise\n")
     again = desk.rebuilt()
-    assert "(what b held then is not kept; Refresh() takes what is there now)" in again.get("b").rendered.text
-    assert again.board.looks.take_phrases() == ("looked at b, whose content of then is not kept",)
+    assert "(the earlier content of b is not kept; Refresh() shows the current content)" in again.get("b").rendered.text
+    assert again.board.looks.take_phrases() == ("looked at b, whose earlier content is not kept",)
     assert again.get("c").rendered.text == "1\tc 6 b\n"
 
 
@@ -114,7 +114,7 @@ def test_of_a_long_record_the_latest_contents_are_held(desk: Desk, monkeypatch: 
                 again.board.looks.take_content(look.digest, desk.contents[look.digest])
         again.repeat(step, step.looks)
     assert again.steps[-2].report.displays == desk.steps[-2].report.displays
-    assert again.board.looks.take_phrases() == ("looked at a.py, whose content of then was too long ago to be held",)
+    assert again.board.looks.take_phrases() == ("looked at a.py, whose earlier content is too old to be kept",)
     again.board.looks.settle()
     again.write("d.py", "content 0\n")
     again.run("d = view('d.py')")
@@ -141,7 +141,9 @@ def test_a_lost_content_is_taken_from_an_unchanged_file(desk: Desk) -> None:
     desk.write(".env", "KEY=secret\n")
     desk.run("a = view('.env')")
     (look,) = desk.steps[0].looks
-    withheld = Look(look.path, look.look, look.state, look.digest, look.size, lost="held a secret and was not kept")
+    withheld = Look(
+        look.path, look.look, look.state, look.digest, look.size, lost="contained a secret and was not saved"
+    )
     again = Desk(desk.root)
     again.repeat(desk.steps[0], [withheld])
     assert again.get("a").rendered.text == "1\tKEY=secret\n"
@@ -150,8 +152,8 @@ def test_a_lost_content_is_taken_from_an_unchanged_file(desk: Desk) -> None:
         (desk.root / ".env").unlink() if content is None else desk.write(".env", content)
         again = Desk(desk.root)
         again.repeat(desk.steps[0], [withheld])
-        said = "held a secret and was not kept"
-        assert again.board.looks.take_phrases() == (f"looked at .env, whose content of then {said}",)
+        said = "contained a secret and was not saved"
+        assert again.board.looks.take_phrases() == (f"looked at .env, whose earlier content {said}",)
         assert said in again.get("a").rendered.text
 
 

@@ -241,7 +241,7 @@ def test_a_large_outline_keeps_outer_and_public_symbols(most: int) -> None:
 
 def test_an_outline_with_a_wrong_parent_is_refused() -> None:
     symbol = Symbol(kind="class", name="A", qualified="A", first_line=1, last_line=1, signature="A", parent=0)
-    with pytest.raises(ValueError, match="comes after"):
+    with pytest.raises(ValueError, match="inside a later one"):
         unpacked(packed(Outline(tier="tree-sitter", symbols=(symbol,)), 1_000))
 
 

@@ -329,11 +329,11 @@ def test_a_record_of_pages_that_are_none_is_not_believed(desk: Desk) -> None:
 def test_an_index_that_is_lost_leaves_what_says_so(desk: Desk) -> None:
     desk.run("v = view('big.log', '100', tokens=60)")
     desk.contents[desk.get("v").source_fingerprint] = b"damaged"
-    assert "what big.log held then was too long ago" in desk.rebuilt().get("v").rendered.text
+    assert "the earlier content of big.log is too old to be kept" in desk.rebuilt().get("v").rendered.text
     desk.contents.clear()
     assert "100\t0100 this is" in desk.rebuilt().get("v").rendered.text
     desk.write("big.log", "other\n" * 9_000)
-    assert "what big.log held then is not kept" in desk.rebuilt().get("v").rendered.text
+    assert "the earlier content of big.log is not kept" in desk.rebuilt().get("v").rendered.text
 
 
 _PIECES = st.sampled_from(
@@ -443,7 +443,7 @@ def test_an_index_that_was_tampered_with_is_refused() -> None:
     packed = index.packed()
     assert unpacked(packed).packed() == packed
     for bad in (b"", packed[:-1], b"\x90", PageIndex("cp037", *_rest(index)).packed()):
-        with pytest.raises(ValueError, match="no index of pages"):
+        with pytest.raises(ValueError, match="not an index of pages"):
             unpacked(bad)
     larger = array("Q", [0, *(start + (1 << 20) for start in index.starts[1:])])
     with pytest.raises(ValueError, match="a page cannot be so"):
@@ -479,7 +479,7 @@ def test_the_name_of_a_page_says_which_it_is() -> None:
     assert page_place(path) == ("/a/b.log", 65_536, 12, "00000000000000ab")
     assert page_revision(path, b"another page") is None
     assert page_revision("/a/../b", b"") is None
-    with pytest.raises(ValueError, match="no place of a page"):
+    with pytest.raises(ValueError, match="not a place on a page"):
         page_place("/a/../b")
 
 

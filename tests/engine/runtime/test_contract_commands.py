@@ -125,7 +125,7 @@ async def test_what_would_open_an_editor_ends_with_a_sentence(b: AnyBench) -> No
     begin = "git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty"
     outcome = await b.command(f"export HOME=$PWD; {begin}")
     assert outcome.code == 1
-    assert b"nobody is there to edit: give the text in the command" in outcome.stdout.head
+    assert b"no editor is available: give the text in the command" in outcome.stdout.head
     assert (await b.command(f"export HOME=$PWD; {begin} -m first")).code == 0
 
 

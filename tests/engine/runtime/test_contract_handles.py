@@ -161,13 +161,13 @@ async def test_missing_content_is_reported_for_its_step(b: AnyBench) -> None:
     run = replace(run, request=replace(run.request, index=1))
     tick = PastTick(round_id=3, now=1.0, revisions=(replace(lost, digest=digest_of(b"two\n")),))
     restored = await restore(b, run, tick)
-    about = "looked at a.txt, whose content of then held a secret and was not kept"
+    about = "looked at a.txt, whose earlier content contained a secret and was not saved"
     assert restored.divergences[0].startswith(f"<statement 1> {about}")
     restored = await restore(b, replace(run, revisions=()), tick)
     assert restored.divergences[0].startswith("<statement 1> looked at a.txt, of which nothing is recorded")
     assert restored.divergences[1] == f"the tick after statement 1 {about}"
     restored = await restore(b, replace(run, revisions=None))
-    assert restored.divergences[0].startswith("<statement 1> looked at a.txt, and what it saw then is not recorded")
+    assert restored.divergences[0].startswith("<statement 1> looked at a.txt, whose earlier content is not recorded")
 
 
 @pytest.mark.slow
@@ -274,7 +274,7 @@ async def test_abandoned_request_is_named_as_the_loss(b: AnyBench, tmp_path: Pat
         scope.cancel()
         await b.environment.look()
     assert not b.environment.alive
-    assert await b.environment.loss() == "a request to its worker was given up"
+    assert await b.environment.loss() == "a request to its worker was abandoned"
     await b.environment.start(spec_for(tmp_path))
     assert await b.environment.loss() is None
 

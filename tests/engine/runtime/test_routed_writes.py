@@ -294,7 +294,7 @@ async def test_plan_mode_changes_scratch_alone(worker: RoutedBench) -> None:
     ):
         outcome = await worker.run(PREAMBLE + source, effects=worker.effects, plan=True)
         assert outcome.exception is not None, source
-        assert "plan mode changes nothing outside" in outcome.exception.message, (source, outcome.exception)
+        assert "plan mode allows no outside effects" in outcome.exception.message, (source, outcome.exception)
     assert (worker.cwd / "old").read_text() == "old"
     assert worker.asked == []
 

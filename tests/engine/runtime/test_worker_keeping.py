@@ -54,7 +54,7 @@ HANGS = {
         "copying it took longer than 0.2 s"
     ),
     "os._exit(0)": "copying it ended the process that did it",
-    "os.kill(os.getpid(), 9)": "copying it was kept from os.kill",
+    "os.kill(os.getpid(), 9)": "copying it was not allowed to call os.kill",
     "import ctypes; ctypes.string_at(0)": "copying it ended the process that did it",
 }
 

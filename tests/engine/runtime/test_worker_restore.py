@@ -32,7 +32,7 @@ from tests.support.workers import WorkerBench, bench
 async def test_a_replay_starts_nothing_and_its_threads_write_nothing(tmp_path: Path, source: str) -> None:
     async with bench(tmp_path) as b:
         restored = await restore(b, past("x = 1"), past(source, label="<statement 9>"), past("y = 2"))
-        assert any("<statement 9> was kept from" in line for line in restored.divergences)
+        assert any("<statement 9> was not allowed to call" in line for line in restored.divergences)
         assert any("instead of ok" in line and "ReplayEffect" in line for line in restored.divergences)
         assert await b.value("x, y") == "(1, 2)"
     assert os.listdir(tmp_path) == []
@@ -67,7 +67,7 @@ async def test_replay_acts_by_no_unaudited_route(b: WorkerBench, tmp_path: Path)
     restored = await restore(b, past("import sqlite3; old = sqlite3.connect(':memory:')"), *history)
     assert os.listdir(tmp_path) == []
     for name in UNAUDITED:
-        assert any(line.startswith(f"<{name}> was kept from") for line in restored.divergences), name
+        assert any(line.startswith(f"<{name}> was not allowed to call") for line in restored.divergences), name
 
 
 async def test_a_replay_loads_nothing_of_databases_where_no_statement_does(b: WorkerBench) -> None:
@@ -97,16 +97,16 @@ async def test_plan_mode_acts_by_none_of_them_either(b: WorkerBench, tmp_path: P
 async def test_alarms_are_turned_off_and_named(b: WorkerBench, call: str) -> None:
     left = "import signal; [signal.getitimer(which) for which in range(3)]"
     restored = await restore(b, past(f"import signal; _ = {call}", label="<statement 7>"))
-    assert [line.partition(" in ")[0] for line in restored.divergences] == ["<statement 7> left an alarm to go off"]
+    assert [line.partition(" in ")[0] for line in restored.divergences] == ["<statement 7> left an alarm due"]
     assert await b.value(left) == "[(0.0, 0.0), (0.0, 0.0), (0.0, 0.0)]"
     outcome = await b.run(f"import signal; _ = {call}", plan=True)
-    assert outcome.stderr.text.startswith("plan mode: this statement left an alarm to go off in")
+    assert outcome.stderr.text.startswith("plan mode: this statement left an alarm due in")
     assert await b.value(left) == "[(0.0, 0.0), (0.0, 0.0), (0.0, 0.0)]"
 
 
 async def test_a_timer_of_a_thread_is_turned_off_and_named(b: WorkerBench) -> None:
     restored = await restore(b, past("import threading; t = threading.Timer(60, print); t.name = 'late'; t.start()"))
-    assert restored.divergences == ("<statement 1> started timer 'late', which was turned off",)
+    assert restored.divergences == ("<statement 1> started timer 'late', which was stopped",)
     assert await b.value("t.join(20); t.is_alive()") == "False"
 
 
@@ -133,7 +133,7 @@ async def test_what_is_collected_after_a_rebuild_was_finalized_in_it(b: WorkerBe
         "late = Late(); late.me = late; del late"
     )
     restored = await restore(b, past(cycle))
-    assert restored.divergences == ("what nothing refers to any more was kept from os.mkdir made",)
+    assert restored.divergences == ("what nothing refers to any more was not allowed to call os.mkdir made",)
     assert (await b.run("import gc; gc.collect()")).status == "ok"
     assert os.listdir(tmp_path) == []
 
@@ -266,7 +266,8 @@ async def test_refused_statement_is_reported_in_one_sentence(tmp_path: Path) -> 
         restored = await restore(b, *history)
     assert len(restored.divergences) == 151
     assert (
-        restored.divergences[0] == "<statement 0> was kept from open 0; ended with error (ReplayEffect) instead of ok"
+        restored.divergences[0]
+        == "<statement 0> was not allowed to call open 0; ended with error (ReplayEffect) instead of ok"
     )
     assert restored.divergences[-1].startswith("<statement 150> ended with error (ZeroDivisionError")
 

@@ -255,7 +255,7 @@ class Stopping(HollowEnvironment):
     """Says at each tick what was kept from acting."""
 
     async def tick(self, *arguments: object, **named: object) -> TickOutcome:
-        return TickOutcome(stops=("thread 'a' was kept from os.mkdir /x",))
+        return TickOutcome(stops=("thread 'a' was not allowed to call os.mkdir /x",))
 
 
 async def test_work_stopped_by_a_rebuild_is_on_the_log(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ async def test_work_stopped_by_a_rebuild_is_on_the_log(tmp_path: Path) -> None:
         await session.cell("kept = 1")
         await session.accept("go").end()
         stopped = events_of(session, WorkStopped)
-    assert [event.sentences for event in stopped] == [("thread 'a' was kept from os.mkdir /x",)]
+    assert [event.sentences for event in stopped] == [("thread 'a' was not allowed to call os.mkdir /x",)]
 
 
 SECONDS = 5.0

@@ -162,7 +162,7 @@ async def test_the_timeline_says_where_branches_are_and_what_differed(tmp_path: 
         on_another = (await answer_to(session, "/timeline")).splitlines()
     assert [line.partition("(")[0] for line in lines] == [
         "Branch `main`:", "", "1. `x = 1` ", "2. `import os; os.urandom", "3. `x` ", "",
-        "`/rewind K` goes back to where statement K had ended, `/rewind 0` to the beginning, `/branch NAME` over to"
+        "`/rewind K` goes back to the end of statement K, `/rewind 0` to the beginning, `/branch NAME` over to"
         " another branch.",
     ]  # fmt: skip
     assert lines[2].endswith("; `b1` branches off here")

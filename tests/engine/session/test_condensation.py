@@ -140,7 +140,7 @@ async def test_summary_tells_what_happened_within_its_length(tmp_path: Path) -> 
 async def test_nothing_to_compact_is_said_and_recorded(tmp_path: Path) -> None:
     async with opened(tmp_path, AnsweringModel(says("Yes."))) as session:
         assert await run(session, "/compact") == "end_turn"
-        assert said(session) == "There is nothing to replace by a summary."
+        assert said(session) == "The conversation is too short to summarize."
         assert len(events_of(session, NoCutPossible)) == 1
         assert await run(session, "is it?") == "end_turn"
 

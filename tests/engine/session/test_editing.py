@@ -338,7 +338,7 @@ async def test_unrecorded_act_is_refused_in_edit_and_rebuild(tmp_path: Path) -> 
         await session.edit(1, "x = 2")
         said = (await session.cell("said")).value or ""
         assert said[1:].startswith(
-            "an edit without --live changes nothing outside; this statement was kept from os.mkdir"
+            "an edit without --live has no outside effects; this statement was not allowed to call os.mkdir"
         )
         known = session.session_id
     async with session_in(tmp_path / "state", store, load=known, environments=in_process, entropy=entropy) as session:

@@ -85,7 +85,7 @@ async def test_path_cut_inside_a_run_begins_with_its_end(tmp_path: Path) -> None
         messages = model.prompts[-1].messages
         assert [event.text for event in messages if isinstance(event, UserMessage)] == ["go", "and now?"]
         assert sum(isinstance(event, ToolResult) for event in messages) == 2
-        assert "this is branch b1, which goes on after statement 2" in model.prompts[-1].tail
+        assert "this is branch b1, which continues after statement 2" in model.prompts[-1].tail
         assert messages == View.from_events(session.path).ready(open_run=True)[: len(messages)]
         assert not cycles_of(session.path).anomalies
 
@@ -210,7 +210,7 @@ async def test_statements_names_and_files_that_differ_are_listed(tmp_path: Path)
         assert swapped[-7] == "- `x`: `[1, 3]` on `b1`, `[1, 2]` on `main`"
         for text, answer in (
             ("/diff x", "There is no branch x; the session has main, b1."),
-            ("/diff a b c", "`/diff` takes two branches, or one to be compared with the active one."),
+            ("/diff a b c", "`/diff` takes two branches, or one to compare with the active one."),
             ("/diff", "`/diff` needs the names of one or two branches: `/diff A [B]`."),
         ):
             assert await answer_to(session, text) == answer
@@ -218,4 +218,4 @@ async def test_statements_names_and_files_that_differ_are_listed(tmp_path: Path)
 
 async def test_branches_that_are_alike_differ_in_nothing() -> None:
     alike = BranchDiff(BranchId("main"), BranchId("b1"), 2, (), (), (), ())
-    assert diff_lines(alike, "/") == ["`main` and `b1` have statements 1 to 2 in common.", "They differ in nothing."]
+    assert diff_lines(alike, "/") == ["`main` and `b1` have statements 1 to 2 in common.", "They do not differ."]

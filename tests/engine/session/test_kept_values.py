@@ -121,7 +121,7 @@ async def test_value_with_a_secret_is_named_and_not_stored(tmp_path: Path) -> No
     assert not any(SECRET.encode() in content for content in contents)
     async with session_in(tmp_path, store, load=session.session_id, A_TOKEN=SECRET) as session:
         assert (await session.cell("fine, 'token' in globals()")).value == "([1], False)"
-        assert "no copy of token (its copy held a secret and was not kept)" in told(session)[-1]
+        assert "no copy of token (its copy contained a secret and was not saved)" in told(session)[-1]
 
 
 @pytest.mark.parametrize("before", [(1 << 20) - 6, (1 << 20) - (64 << 10) + 3, 5 << 20])

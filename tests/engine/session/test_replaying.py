@@ -123,7 +123,7 @@ PLANTED = {
         "exception", "error (ValueError: then)", "error (ValueError: now)",
     ),
     "import io; io.open('c.txt', 'a').close()": (
-        "stopped effects", "changed {project}/c.txt", "was kept from open c.txt",
+        "stopped effects", "changed {project}/c.txt", "was not allowed to call open c.txt",
     ),
     "read('a.txt' if 'then' in Path('a.txt').read_text() else 'b.txt')": (
         "stopped effects", "Read a.txt", "asked for 'Read b.txt' instead of 'Read a.txt'",
@@ -192,7 +192,7 @@ async def test_the_model_is_told_once_of_each_difference_and_of_no_report(projec
             await session.replay(2)
             assert (await session.projection()).prompt.tail == tail
             await session.replay(2, mode="live")
-            told = f"statement 2 ran again and came out differently: value: '{text}' instead of 'then'"
+            told = f"statement 2 ran again with a different result: value: '{text}' instead of 'then'"
             tail = f"{NEW}namespace: {told}\n"
             assert (await session.projection()).prompt.tail == tail
 
@@ -204,7 +204,7 @@ async def test_dry_replay_ends_at_the_first_effect(project: Path) -> None:
     async with opened(project, "x = 1", "write('b.txt', 'b')", "y = 2") as session:
         (project / "b.txt").write_text("mine")
         report = await session.replay(1, mode="dry")
-        assert (report.outcome, report.detail) == ("completed", "statement 2 is the first that asks for an effect")
+        assert (report.outcome, report.detail) == ("completed", "statement 2 is the first with an effect")
         assert [each.status for each in report.executions] == ["ok", "error"]
         assert [(each.aspect, each.before) for each in report.divergences] == [("stopped effects", "Write b.txt")]
         assert (project / "b.txt").read_text() == "mine"

@@ -170,7 +170,7 @@ async def test_rewind_undoes_a_later_live_replay(tmp_path: Path) -> None:
         assert (await session.cell("where")).value == "5"
         assert "Statements 2 to 3 ran" not in await answer_to(session, "/rewind 1")
         await session.switch("main")
-        assert "Statement 2 ran again after that, which is undone, too. " in await answer_to(session, "/rewind 2")
+        assert "Statement 2 ran again after that; this is undone, too. " in await answer_to(session, "/rewind 2")
         await session.switch("main")
         assert "Statements 4 to 5 ran again after that" in await answer_to(session, "/rewind 5")
         assert (await session.cell("where")).value == "4"
@@ -190,7 +190,7 @@ async def test_repeated_rewind_into_a_run_leaves_files_alone(tmp_path: Path) -> 
 async def test_files_can_stay(tmp_path: Path, k: int) -> None:
     async with written(tmp_path) as session:
         answer = await answer_to(session, f"/rewind --keep-files {k}")
-        count = {0: "4 files have been written since, and stay as they are.", 2: "2 files have been written since"}
+        count = {0: "4 files have been written since, and are left unchanged.", 2: "2 files have been written since"}
         assert count.get(k, "No files needed restoring.") in answer
         assert files(session) == AFTER[3]
         assert not [event for event in session.events if isinstance(event, RewindBegun | Rewound)]
@@ -205,7 +205,7 @@ async def test_the_conversation_can_stay(tmp_path: Path) -> None:
     async with written(tmp_path) as session:
         assert await answer_to(session, "/rewind 1 --keep-conversation") == (
             "Statements 2 to 3 are left out, and the namespace is rebuilt when it is needed next "
-            "(`/omit 2` puts one back); the conversation stays as it is. 3 files were restored."
+            "(`/omit 2` puts one back); the conversation is unchanged. 3 files were restored."
         )
         assert (files(session), await n(session)) == (AFTER[1], "1")
         assert [cell.omitted for cell in session.cells[:3]] == [False, True, True]

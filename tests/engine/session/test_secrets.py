@@ -61,7 +61,7 @@ async def test_statement_with_a_secret_does_not_rerun(tmp_path: Path) -> None:
         assert isinstance(restored, EnvironmentRestored)
         assert restored.executions == 1
         (said,) = restored.divergences
-        assert said.startswith("<statement 1> held a secret in its source, which is not kept, so it was not run again;")
+        assert said.startswith("<statement 1> had a secret in its source, which is not saved, so it was not run again;")
 
 
 async def test_answer_with_a_secret_is_not_kept(tmp_path: Path) -> None:
@@ -82,8 +82,8 @@ async def test_answer_with_a_secret_is_not_kept(tmp_path: Path) -> None:
         assert values(session)[-1] == "(1, False, True)"
         (restored,) = events_of(session, EnvironmentRestored)
         assert isinstance(restored, EnvironmentRestored)
-        assert "<statement 1> asked for read, whose answer held a secret and was not kept" in restored.divergences
-        lost = "no copy of text (its copy held a secret and was not kept)"
+        assert "<statement 1> called read, whose answer contained a secret and was not saved" in restored.divergences
+        lost = "no copy of text (its copy contained a secret and was not saved)"
         assert any(lost in sentence for sentence in restored.divergences)
 
 

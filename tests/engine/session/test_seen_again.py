@@ -177,10 +177,12 @@ async def test_secret_content_is_shown_again_only_while_it_exists(tmp_path: Path
         assert restored(session).divergences == ()
     file.write_text("TOKEN=another\n")
     async with loaded(tmp_path, store, session.session_id) as session:
-        assert "(what .env held then held a secret and was not kept; Refresh()" in await text(session, "a")
+        assert "(the earlier content of .env contained a secret and was not saved; Refresh()" in await text(
+            session, "a"
+        )
         said, printed = restored(session).divergences
     assert printed.startswith("<statement 2> printed ")
-    assert said.startswith("<statement 1> looked at .env, whose content of then held a secret and was not kept")
+    assert said.startswith("<statement 1> looked at .env, whose earlier content contained a secret and was not saved")
 
 
 async def test_every_state_of_a_file_is_seen_again(tmp_path: Path, store: Store) -> None:

@@ -85,7 +85,7 @@ async def test_tree_is_removed_by_one_act_that_names_its_files(tmp_path: Path) -
     office, user = allowing(tmp_path)
     assert (await office.perform("rmtree", path="d")).error is None
     (subject,) = subjects(user)
-    assert subject.act == "Remove d with all that is in it"
+    assert subject.act == "Remove d with its contents"
     assert subject.note.splitlines()[0] == "2 files in it:"
     assert sorted(subject.note.splitlines()[1:]) == ["e/f", "g"]
     assert tree(tmp_path) == {}

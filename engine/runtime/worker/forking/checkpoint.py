@@ -489,7 +489,7 @@ def _received(connection: socket.socket, number: int, flags: int = 0) -> list[in
     if not data or len(descriptors) != number:
         for descriptor in descriptors:
             os.close(descriptor)
-        raise ValueError("the host has gone")
+        raise ValueError("the host has exited")
     return descriptors
 
 

@@ -69,17 +69,17 @@ class ReplayEffect(RuntimeError):  # noqa: N818 -- the name is the specification
 
 def replaying(phrase: str) -> Exception:
     """The refusal of a replay."""
-    return ReplayEffect(f"a replay touches nothing outside; this statement {phrase}")
+    return ReplayEffect(f"a replay has no outside effects; this statement {phrase}")
 
 
 def planning(phrase: str) -> Exception:
     """The refusal of plan mode."""
-    return PermissionError(f"plan mode changes nothing outside; this statement {phrase}")
+    return PermissionError(f"plan mode allows no outside effects; this statement {phrase}")
 
 
 def editing(phrase: str) -> Exception:
     """The refusal of an edit that changes nothing."""
-    return PermissionError(f"an edit without --live changes nothing outside; this statement {phrase}")
+    return PermissionError(f"an edit without --live has no outside effects; this statement {phrase}")
 
 
 def is_in(scratch: str, name: str, args: tuple[Any, ...]) -> bool:
@@ -136,7 +136,7 @@ class Guarded:
             return self._refusal(phrase)
         return ReplayEffect(
             f"{doer} was started by {self.label}, which ran again when the namespace was rebuilt, and a rebuild "
-            f"touches nothing outside: it {phrase}. Make it anew, and it may act"
+            f"has no outside effects: it {phrase}. Create it again to allow its effects"
         )
 
     def _note(self, phrase: str) -> None:
@@ -149,7 +149,7 @@ class Guarded:
         """A phrase for each prevented act since the last call; at most KEPT_STOPS, then a number."""
         phrases, count, self._phrases, self._count = self._phrases, self._count, [], 0
         left = count - len(phrases)
-        return (*phrases, f"was kept from {left:,} more acts outside") if left > 0 else tuple(phrases)
+        return (*phrases, f"was refused {left:,} more outside effects") if left > 0 else tuple(phrases)
 
 
 def _no_alarms() -> tuple[str, ...]:
@@ -215,7 +215,7 @@ class OutsideGuard:
         """Raise the refusal if the caller is guarded work of a statement that does not run now."""
         origin = origins.present()
         if origin is not None and origin is not self._armed:
-            raise origin.refuse(f"was kept from asking for {operation}")
+            raise origin.refuse(f"was not allowed to call {operation}")
 
     def settle(self) -> tuple[str, ...]:
         """End a rebuild: disarm, and return sentences on work that continues and on prevented acts.
@@ -258,8 +258,8 @@ def _left_alive(work: origins.Work) -> str:
     thread = work.thread
     if isinstance(thread, threading.Timer):
         threading.Timer.cancel(thread)
-        return f"{work.origin.label} started {work}, which was turned off"
-    return f"{work.origin.label} started {work}, which goes on and is kept from acting outside"
+        return f"{work.origin.label} started {work}, which was stopped"
+    return f"{work.origin.label} started {work}, which continues, without outside effects"
 
 
 def _native_threads() -> list[int]:
@@ -308,8 +308,8 @@ class _Hook:
             return
         if is_bytecode(name, args):
             # An OSError lets an import continue without saving its bytecode.
-            raise PermissionError(f"{name} is kept from keeping bytecode")
-        raise origin.refuse(f"was kept from {described(name, args)}")
+            raise PermissionError(f"a guarded statement saves no bytecode: {name}")
+        raise origin.refuse(f"was not allowed to call {described(name, args)}")
 
     def _import(self, name: str, file: str | None, *_: object) -> None:
         # With a file, loading has begun already, and would not finish with the modules that are loaded here.

@@ -157,7 +157,7 @@ def _exchange(connection: socket.socket, number: int, request: Request) -> Reply
         connection.settimeout(max(deadline - time.monotonic(), 0.001))
         record = connection.recv(RECORD_BYTES)
         if not record:
-            raise ConnectionResetError("nobody makes outlines any more")
+            raise ConnectionResetError("outlines are no longer made")
         if record == LOST:
             return Reply(None, "its parser ended")
         complete = pieces.feed(record)

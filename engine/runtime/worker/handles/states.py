@@ -78,10 +78,10 @@ class HandleStates:
         try:
             known = msgspec.convert(state, dict[str, Any])
         except msgspec.ValidationError as error:
-            raise ValueError(f"no state of a handle: {error}") from None
+            raise ValueError(f"not the state of a handle: {error}") from None
         make = self._makers.get(str(known.get(_TYPE)))
         if make is None:
-            raise ValueError("no state of a handle: one of no type that is known")
+            raise ValueError("not the state of a handle: one of no type that is known")
         before = self._nodes.get(obj_id)
         seen = None if before is None else (before.changed, before.running, _shown(before))
         node = make(obj_id, known)
@@ -113,7 +113,7 @@ class HandleStates:
     def _group(self, obj_id: str, state: dict[str, Any]) -> NodeBase:
         wanted = group_state({key: value for key, value in state.items() if key != _MEMBERS})
         if not isinstance(state.get(_MEMBERS), list):
-            raise ValueError("no state of a group: it has no members")
+            raise ValueError("not the state of a group: it has no members")
         node = self._nodes.get(obj_id)
         if not isinstance(node, GroupHandle):
             node = GroupHandle(self._context(obj_id), (), tokens=All, lod=wanted.lod, follow=None)
@@ -429,7 +429,7 @@ class Surfaces:
                 waiting += reversed(node.children())
         named = [text for text in found.values() if text]
         rest = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-        return f"came out differently when run again: {', '.join(named[:_NAMED])}{rest}" if named else ""
+        return f"gave different results when run again: {', '.join(named[:_NAMED])}{rest}" if named else ""
 
     def _surface(self, node: NodeBase, what: str) -> Surface:
         shown = _most_detailed([Shown(node), *self._asked.get(node.obj_id, ())])

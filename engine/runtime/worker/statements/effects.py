@@ -133,7 +133,7 @@ class Effects:
     def stops(self) -> tuple[str, ...]:
         """A phrase for each question without a recorded answer; at most KEPT_STOPS, then a number."""
         left = self._stopped - len(self._stops)
-        return (*self._stops, f"asked {left:,} more times without an answer") if left else tuple(self._stops)
+        return (*self._stops, f"made {left:,} more calls without a recorded answer") if left else tuple(self._stops)
 
     def _stop(self, phrase: str) -> None:
         self._stopped += 1
@@ -214,7 +214,7 @@ class Effects:
                 self._stop(_unanswered(question, self._recorded.title_at(ordinal)))
                 raise ReplayEffect(f"{operation}() has no recorded answer")
             if answer.lost:
-                self._stop(f"asked for {operation}, whose answer {answer.lost}")
+                self._stop(f"called {operation}, whose answer {answer.lost}")
                 raise ReplayEffect(f"the answer of {operation}() {answer.lost}; run this again")
             return answer
         with self._interrupts.held():
@@ -322,4 +322,4 @@ def _unanswered(question: Ask, then: str) -> str:
     now = call_title(question.operation, question.arguments)
     if then and then != now:
         return f"asked for {cut_line(now, _TITLE_CHARS)!r} instead of {cut_line(then, _TITLE_CHARS)!r}"
-    return f"asked for {question.operation}, for which there is no recorded answer"
+    return f"called {question.operation}, which has no recorded answer"

@@ -311,7 +311,7 @@ def turn_off() -> tuple[str, ...]:
         for timer in _TIMERS:
             seconds, interval = signal.setitimer(timer, 0)
             if seconds or interval:
-                phrases.append(f"left an alarm to go off in {seconds:.1f} s, which was turned off")
+                phrases.append(f"left an alarm due in {seconds:.1f} s, which was turned off")
     return tuple(phrases)
 
 

@@ -172,7 +172,7 @@ class WriteNotices:
         """Report the file, and wait until the host has read it. Raises RuntimeError or TimeoutError if it cannot."""
         inbox = self._transport.inbox
         if inbox.is_reading:
-            raise RuntimeError("the host cannot be asked in the middle of an answer")
+            raise RuntimeError("the worker cannot ask the host in the middle of an answer")
         number = next(self._numbers)
         with self._interrupts.held():
             self._transport.send(Touching(number=number, path=place))
@@ -182,7 +182,7 @@ class WriteNotices:
                 if inbox.is_noted(number, _TURN):
                     return
             if time.monotonic() > end:
-                raise TimeoutError("the host has not looked at a file in time")
+                raise TimeoutError("the host did not check a file in time")
 
 
 @contextmanager

@@ -252,10 +252,10 @@ def test_every_end_but_the_ordinary_one_is_said() -> None:
 def test_rebuild_refusal_and_changed_file_are_shown() -> None:
     changed = FileChanged(path="/home/me/a", change="modified", delta="a changed")
     assert shown([EnvironmentRestored(executions=1, divergences=("x is 2, not 1",))]) == (
-        "[the names were rebuilt: 1 statement ran again in a new worker\nx is 2, not 1]\n"
+        "[variables were restored: 1 statement ran again in a new worker\nx is 2, not 1]\n"
     )
     assert shown([EnvironmentRestored(executions=0, loss="it was killed")]) == (
-        "[the names were rebuilt: 0 statements ran again in a new worker\nthe names were lost: it was killed]\n"
+        "[variables were restored: 0 statements ran again in a new worker\nthe names were lost: it was killed]\n"
     )
     refused = ToolResult(tool_call_id=CALL, status="rejected", text="The user rejected this statement.")
     assert shown([refused]) == "[The user rejected this statement.]\n"

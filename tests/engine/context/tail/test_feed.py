@@ -146,8 +146,8 @@ def test_in_an_old_log_each_call_counts() -> None:
 
 
 def test_what_a_rebuild_kept_from_acting_is_news() -> None:
-    assert Log(WorkStopped(sentences=("thread 'a' was kept from os.mkdir /x",))).texts == (
-        "thread 'a' was kept from os.mkdir /x",
+    assert Log(WorkStopped(sentences=("thread 'a' was not allowed to call os.mkdir /x",))).texts == (
+        "thread 'a' was not allowed to call os.mkdir /x",
     )
 
 
@@ -223,7 +223,7 @@ def replayed(mode: ReplayMode, *events: Event, outcome: ReplayOutcome = "complet
 def test_replays_tell_the_net_difference_of_a_statement() -> None:
     first, second = replayed("live", differed("ok", "error")), replayed("live", differed("error", "timeout"))
     log = Log(*first, *second)
-    assert log.texts == ("statement 2 ran again and came out differently: status: timeout instead of ok",)
+    assert log.texts == ("statement 2 ran again with a different result: status: timeout instead of ok",)
     assert log.add(*replayed("live", differed("timeout", "ok"))).texts == ()
 
 

@@ -13,15 +13,23 @@ from engine.log.rights import UNHELD, Rights
 @pytest.mark.parametrize(
     ("entered", "said", "unsaid"),
     [
-        (DomainEntered(held=True), "asks in mode ask and is refused in mode plan", "outside=True"),
-        (DomainEntered(held=True, writable=("/work",)), "their scratch directory and /work. Commands run", "asks in"),
+        (DomainEntered(held=True), "needs permission in mode ask and is refused in mode plan", "outside=True"),
+        (
+            DomainEntered(held=True, writable=("/work",)),
+            "their scratch directory and /work. Commands run",
+            "needs permission in",
+        ),
         (DomainEntered(held=True, network=True), "with TCP", "without a network"),
         (
             DomainEntered(held=True, bare=True, lacks=("devices",)),
             "scratch directory, and can change modes",
-            "asks in auto",
+            "in auto",
         ),
-        (DomainEntered(held=False, reason="it is old"), "no sandbox here: it is old. Statements can do", "scratch"),
+        (
+            DomainEntered(held=False, reason="it is old"),
+            "no sandbox here: it is old. Statements run with your",
+            "scratch",
+        ),
     ],
 )
 def test_it_says_what_asks_and_what_cannot_happen(entered: DomainEntered, said: str, unsaid: str) -> None:

@@ -242,7 +242,7 @@ def test_a_store_is_opened_by_the_name_of_its_kind(tmp_path: Path, kind: str) ->
 
 
 def test_unknown_store_is_refused_with_known_names(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequestError, match="'postgres'; there is sqlite, memory"):
+    with pytest.raises(InvalidRequestError, match="'postgres'; there are sqlite, memory"):
         open_store(tmp_path, CountingClock(), "postgres")
 
 

@@ -366,7 +366,7 @@ def test_a_recording_answers_by_ordinal_and_stops_where_it_ends(ends: Ends) -> N
         effects.ask("b", {})
     with pytest.raises(ReplayEffect):
         effects.ask("c", {})
-    assert effects.stops == ("asked for c, for which there is no recorded answer",)
+    assert effects.stops == ("called c, which has no recorded answer",)
 
 
 @pytest.mark.parametrize(
@@ -384,4 +384,4 @@ def test_many_questions_without_an_answer_are_counted(ends: Ends) -> None:
         with pytest.raises(ReplayEffect):
             effects.ask("read", {})
     assert len(effects.stops) == KEPT_STOPS + 1
-    assert effects.stops[-1] == "asked 19,995 more times without an answer"
+    assert effects.stops[-1] == "made 19,995 more calls without a recorded answer"

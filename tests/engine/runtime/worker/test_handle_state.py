@@ -157,8 +157,8 @@ def test_handle_with_lost_content_says_so(desk: Desk) -> None:
     desk.write("a.py", "otherwise\n")
     again = Desk(desk.root)
     node = again.board.node_from("view-1.1", state)
-    assert node.rendered.text == "(what a.py held then is not kept; Refresh() takes what is there now)\n"
-    assert again.board.looks.take_phrases() == ("looked at a.py, whose content of then is not kept",)
+    assert node.rendered.text == "(the earlier content of a.py is not kept; Refresh() shows the current content)\n"
+    assert again.board.looks.take_phrases() == ("looked at a.py, whose earlier content is not kept",)
 
 
 def test_handle_made_again_says_why_content_is_lost(desk: Desk) -> None:
@@ -167,10 +167,10 @@ def test_handle_made_again_says_why_content_is_lost(desk: Desk) -> None:
     (look,) = desk.steps[-1].looks
     desk.write("a.py", "otherwise\n")
     again = Desk(desk.root)
-    again.repeat(desk.steps[-1], [replace(look, lost="held a secret and was not kept")])
+    again.repeat(desk.steps[-1], [replace(look, lost="contained a secret and was not saved")])
     assert len(again.board.looks.take_phrases()) == 1
     assert again.board.node_from("view-1.1", state) is again.get("a")
-    assert "(what a.py held then held a secret and was not kept; " in again.get("a").rendered.text
+    assert "(the earlier content of a.py contained a secret and was not saved; " in again.get("a").rendered.text
     assert again.board.looks.take_phrases() == ()
 
 

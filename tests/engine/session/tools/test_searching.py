@@ -121,7 +121,7 @@ def test_a_bad_expression_is_refused_in_the_programs_own_sentence(tmp_path: Path
     [
         ({"pattern": ""}, "an empty pattern matches every line"),
         ({"pattern": "a\0b"}, "cannot hold a NUL character or a newline"),
-        ({"pattern": "a" * 10_001}, "a pattern can have 10000 characters, and this one has 10001"),
+        ({"pattern": "a" * 10_001}, "a pattern may have at most 10000 characters, and this one has 10001"),
         ({"pattern": "a", "context": 51}, "context=51 must be between 0 and 50"),
         ({"pattern": "a", "glob": "../*"}, "must stay below `path`"),
         ({"pattern": "a", "path": "a\0b"}, "NUL"),

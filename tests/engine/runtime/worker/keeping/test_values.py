@@ -443,7 +443,7 @@ def test_state_with_a_cycle_is_refused(desk: Desk) -> None:
 
 @pytest.mark.parametrize("state", [7, {}, {"type": "other"}, {"type": "group"}, {"type": "group", "members": 7}])
 def test_what_is_no_state_is_refused(desk: Desk, state: object) -> None:
-    with pytest.raises(ValueError, match="no state of a"):
+    with pytest.raises(ValueError, match="not the state of a"):
         desk.board.node_from("group-9.1", state)
 
 
