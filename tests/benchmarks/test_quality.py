@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.bench_quality import contained, doubled, read, shared, stale, transcript, unused, waste
 from benchmarks.quality_sessions import Prompt, Step, play
 
@@ -79,6 +81,7 @@ def test_transcript_is_condensed_at_its_limit() -> None:
     assert max(lengths) > lengths[-1]
 
 
+@pytest.mark.slow
 def test_a_session_is_measured() -> None:
     view = "view('anyio/lowlevel.py', tokens=300)"
     read_once = waste(play("anyio", 0, 1, only=[Step(view)]))

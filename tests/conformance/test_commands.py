@@ -15,6 +15,7 @@ import pytest
 
 from conformance.cli import COMMANDS, main
 from tests.conformance.suite_runs import PEERS, defect, suite, transcript_of
+from tests.support.quick import first_is_quick
 
 AGENT = [sys.executable, str(PEERS / "run_acp_agent.py")]
 PROMPTS = ["--prompt", "hello", "--slow-prompt", "count", "--tool-prompt", "tool"]
@@ -71,17 +72,19 @@ def test_no_report_contains_a_given_key(tmp_path: Path, start: str) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ["env", "API_KEY={key}", "{program}"],
-        ["env", "-u", "NOTHING", "AUTH=Bearer {key}", "{program}"],
-        ["{program}", "--header", "Authorization: Bearer {key}"],
-        ["{program}", "--header=Authorization: Bearer {key}"],
-        ["{program}", "-H", "X-Api-Key: {key}"],
-        ["{program}", "--url", "https://me:{key}@host/mcp"],
-        ["{program}", "--url=https://host/mcp?access_token={key}"],
-        ["{program}", '--config={{"servers": [{{"api_key": "{key}"}}]}}'],
-        ["sh", "-c", "API_KEY={key} exec {program} --token {key}"],
-    ],
+    first_is_quick(
+        [
+            ["env", "API_KEY={key}", "{program}"],
+            ["env", "-u", "NOTHING", "AUTH=Bearer {key}", "{program}"],
+            ["{program}", "--header", "Authorization: Bearer {key}"],
+            ["{program}", "--header=Authorization: Bearer {key}"],
+            ["{program}", "-H", "X-Api-Key: {key}"],
+            ["{program}", "--url", "https://me:{key}@host/mcp"],
+            ["{program}", "--url=https://host/mcp?access_token={key}"],
+            ["{program}", '--config={{"servers": [{{"api_key": "{key}"}}]}}'],
+            ["sh", "-c", "API_KEY={key} exec {program} --token {key}"],
+        ]
+    ),
     ids=" ".join,
 )
 def test_key_on_program_command_line_is_hidden(tmp_path: Path, words: list[str]) -> None:

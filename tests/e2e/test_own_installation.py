@@ -62,6 +62,7 @@ def acted(tmp_path: Path, statement: str, started_by: Sequence[str] = ()) -> tup
     return path, asked, marker.exists()
 
 
+@pytest.mark.slow
 def test_an_interpreter_that_a_statement_replaces_by_the_host_asks(tmp_path: Path) -> None:
     path, asked, is_planted = acted(tmp_path, BY_HOST)
     assert (path / ".envrc").exists()
@@ -70,6 +71,7 @@ def test_an_interpreter_that_a_statement_replaces_by_the_host_asks(tmp_path: Pat
     assert not is_planted
 
 
+@pytest.mark.slow
 def test_programs_cannot_change_the_environment(tmp_path: Path) -> None:
     path, asked, is_planted = acted(tmp_path, BY_PROGRAMS)
     assert (path / ".envrc").exists()
@@ -78,6 +80,7 @@ def test_programs_cannot_change_the_environment(tmp_path: Path) -> None:
     assert not is_planted
 
 
+@pytest.mark.slow
 def test_an_import_from_the_environment_asks_nothing(tmp_path: Path) -> None:
     source = (
         "import glob\npackages, = glob.glob('.venv/lib/python*/site-packages')\n"
@@ -138,6 +141,7 @@ print(done, subprocess.run(["touch", "cache/x"]).returncode)
 """
 
 
+@pytest.mark.slow
 def test_bytecode_of_the_next_start_cannot_be_replaced(tmp_path: Path) -> None:
     path, marker = project(tmp_path / "project"), tmp_path / "planted"
     (path / "planted.py").write_text(f"open({str(marker)!r}, 'w')\n")

@@ -198,6 +198,7 @@ def test_without_mounts_programs_are_not_held(tmp_path: Path, marker: Path) -> N
 # --- what the user made -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_rewind_leaves_what_the_user_made_between_two_statements(tmp_path: Path) -> None:
     path = project(tmp_path / "project")
     (path / "mine.sh").write_text("echo mine\n")

@@ -69,6 +69,7 @@ def sent(state: Path, session: str, call: int) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_files_of_the_readme_reach_the_model_and_the_editor(
     tmp_path: Path, project: Path, environment: dict[str, str]
 ) -> None:
@@ -110,6 +111,7 @@ def test_files_of_the_readme_reach_the_model_and_the_editor(
     assert "git: branch topic" in third["instructions"]
 
 
+@pytest.mark.slow
 def test_a_prompt_of_a_server_is_a_command_and_a_load_needs_no_server(
     tmp_path: Path, project: Path, environment: dict[str, str]
 ) -> None:

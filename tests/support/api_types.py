@@ -4,26 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from importlib import import_module
 from typing import Any, Final
 
-from anthropic.types.beta.message_create_params import MessageCreateParamsStreaming
-from google.genai import types as gemini
-from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
-from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 from pydantic.alias_generators import to_camel
 
 Body = Mapping[str, Any]
-
-
-class _GeminiBody(BaseModel, extra="forbid", alias_generator=to_camel):
-    """The body of `streamGenerateContent`; its parts forbid unknown fields too."""
-
-    contents: list[gemini.Content]
-    system_instruction: gemini.Content | None = None
-    tools: list[gemini.Tool] | None = None
-    tool_config: gemini.ToolConfig | None = None
-    generation_config: gemini.GenerationConfig | None = None
 
 
 def complaints(path: str, body: Body) -> list[str]:
@@ -31,11 +18,12 @@ def complaints(path: str, body: Body) -> list[str]:
     return list(next(check for mark, check in _CHECKS.items() if mark in path)(body))
 
 
-def _typed(kind: Any) -> Callable[[Body], Iterable[str]]:
-    adapter = cache(lambda: TypeAdapter[Any](kind))  # takes a second for some
+def _typed(module: str, name: str) -> Callable[[Body], Iterable[str]]:
+    kind = cache(lambda: getattr(import_module(module), name))  # each SDK takes half a second
+    adapter = cache(lambda: TypeAdapter[Any](kind()))
 
     def check(body: Body) -> Iterable[str]:
-        known: set[str] = set(kind.__annotations__)
+        known: set[str] = set(kind().__annotations__)
         yield from (f"{name} is unknown" for name in {*body} - known)
         try:
             _read(adapter().validate_python(body))
@@ -55,16 +43,31 @@ def _read(value: Any) -> None:
             _read(each)
 
 
+@cache
+def _gemini_body() -> type[BaseModel]:
+    """The body of `streamGenerateContent`; its parts forbid unknown fields too."""
+    types = import_module("google.genai.types")
+    return create_model(
+        "GeminiBody",
+        __config__=ConfigDict(extra="forbid", alias_generator=to_camel),
+        contents=(list[types.Content], ...),
+        system_instruction=(types.Content | None, None),
+        tools=(list[types.Tool] | None, None),
+        tool_config=(types.ToolConfig | None, None),
+        generation_config=(types.GenerationConfig | None, None),
+    )
+
+
 def _of_gemini(body: Body) -> Iterable[str]:
     try:
-        _GeminiBody.model_validate(body)
+        _gemini_body().model_validate(body)
     except ValidationError as error:
         yield str(error)
 
 
 _CHECKS: Final[dict[str, Callable[[Body], Iterable[str]]]] = {
-    "chat/completions": _typed(CompletionCreateParamsStreaming),
-    "responses": _typed(ResponseCreateParamsStreaming),
-    "messages": _typed(MessageCreateParamsStreaming),
+    "chat/completions": _typed("openai.types.chat.completion_create_params", "CompletionCreateParamsStreaming"),
+    "responses": _typed("openai.types.responses.response_create_params", "ResponseCreateParamsStreaming"),
+    "messages": _typed("anthropic.types.beta.message_create_params", "MessageCreateParamsStreaming"),
     "Content": _of_gemini,
 }

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import builtins
 import ctypes
+import gc
 import io
 import os
 import socket
@@ -216,11 +217,12 @@ class ThreadInterrupts:
 
     @contextmanager
     def armed(self) -> Generator[None]:
-        self._arm()
-        try:
-            yield
-        finally:
-            self._disarm()
+        with _without_gc_callbacks():
+            self._arm()
+            try:
+                yield
+            finally:
+                self._disarm()
 
     @contextmanager
     def held(self) -> Generator[None]:
@@ -255,6 +257,16 @@ class ThreadInterrupts:
             self._armed = False
         _raise_in(self._thread, None)
         _take_mark_down()
+
+
+@contextmanager
+def _without_gc_callbacks() -> Generator[None]:
+    """Hypothesis has a callback for each collection, which would swallow an interrupt that is raised in it."""
+    callbacks, gc.callbacks[:] = gc.callbacks[:], []
+    try:
+        yield
+    finally:
+        gc.callbacks[:] = callbacks
 
 
 def _raisable(stopping: Stopping | None) -> type[BaseException]:

@@ -13,6 +13,7 @@ import pytest
 from tests.support.llm_answers import BEGUN, CHAT, CLAUDE, GEMINI, RESPONSES, WHOLE
 from tests.support.llm_server import Answer, LlmServer, llm_server
 from tests.support.memory import in_memory
+from tests.support.quick import diagonal_is_quick
 
 pytestmark = pytest.mark.anyio
 
@@ -73,8 +74,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
         yield server
 
 
-@pytest.mark.parametrize("fault", PASSING)
-@pytest.mark.parametrize("spec", WHOLE)
+@pytest.mark.parametrize(("fault", "spec"), diagonal_is_quick(list(PASSING), list(WHOLE)))
 async def test_another_attempt_is_shown_at_once(tmp_path: Path, server: LlmServer, spec: str, fault: str) -> None:
     answers, seconds, told = PASSING[fault]
     async with in_memory(tmp_path, environ=server.environment(), model=f"provider:{spec}", **PATIENCE) as agent:
@@ -96,8 +96,7 @@ async def test_another_attempt_is_shown_at_once(tmp_path: Path, server: LlmServe
         assert len({each["messageId"] for each in pieces}) == len(pieces)
 
 
-@pytest.mark.parametrize("fault", FINAL)
-@pytest.mark.parametrize("spec", WHOLE)
+@pytest.mark.parametrize(("fault", "spec"), diagonal_is_quick(list(FINAL), list(WHOLE)))
 async def test_what_no_attempt_mends_is_an_error_at_once(
     tmp_path: Path, server: LlmServer, spec: str, fault: str
 ) -> None:

@@ -110,6 +110,7 @@ def test_short_key_is_stored_with_a_warning(home: Home) -> None:
     assert SHORT in home.run("auth", "add", "openai", "--file", stdin=b"abc").stderr
 
 
+@pytest.mark.slow
 def test_test_asks_the_provider_with_the_stored_key(home: Home) -> None:
     home.run("auth", "add", "anthropic", "--file", stdin=KEY.encode())
     with llm_server() as server:
@@ -127,6 +128,7 @@ def test_test_asks_the_provider_with_the_stored_key(home: Home) -> None:
     assert (done.returncode, KEY in done.stdout + done.stderr) == (1, False)
 
 
+@pytest.mark.slow
 def test_setup_in_a_terminal_shows_no_key(home: Home) -> None:
     with llm_server() as server:
         server.lists["/v1/models"] = Answer(pieces=(LIST,))

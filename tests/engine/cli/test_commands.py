@@ -118,7 +118,9 @@ def test_every_command_with_json_is_tested() -> None:
     assert set(has("--jsonl")) == {"sessions", "branches", "doctor"}
 
 
-@pytest.mark.parametrize("name", ARGUMENTS)
+@pytest.mark.parametrize(
+    "name", [each if each != "doctor" else pytest.param(each, marks=pytest.mark.slow) for each in ARGUMENTS]
+)
 def test_json_is_one_document(used: Home, name: str) -> None:
     done = used.run(name, *ARGUMENTS[name], "--json")
     assert json.loads(done.stdout), done

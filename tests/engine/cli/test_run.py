@@ -67,6 +67,7 @@ def test_without_a_sandbox_a_refused_statement_does_nothing(tmp_path: Path) -> N
     assert touched.exists()
 
 
+@pytest.mark.slow
 def test_a_prompt_may_call_a_command_of_a_file(tmp_path: Path) -> None:
     home = Home(tmp_path)
     (tmp_path / ".claude/commands").mkdir(parents=True)
@@ -217,6 +218,7 @@ def test_a_statement_prints_what_it_printed_and_its_value(empty: Home) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n42\n", "aside\n")
 
 
+@pytest.mark.slow
 def test_a_failed_statement_has_its_traceback_on_standard_error(empty: Home) -> None:
     done = empty.run("run", "-p", "print('before')\n1/0")
     assert (done.returncode, done.stdout) == (ExitCode.FAILED, "before\n")
@@ -224,12 +226,14 @@ def test_a_failed_statement_has_its_traceback_on_standard_error(empty: Home) -> 
     assert done.stderr.endswith("\nZeroDivisionError: division by zero\n")
 
 
+@pytest.mark.slow
 def test_model_prints_its_last_message_and_acts_on_standard_error(empty: Home, tmp_path: Path) -> None:
     done = empty.run("run", "--model", scripted(tmp_path, WRITES, END), "--mode", "auto", "-p", "go")
     assert (done.returncode, done.stdout) == (0, "The end.\n")
     assert done.stderr == "1> write('a.txt', 'x'); bash('echo hi')\n   ~ Write a.txt\n   $ echo hi\n"
 
 
+@pytest.mark.slow
 def test_verbose_has_the_whole_transcript_on_standard_error(empty: Home, tmp_path: Path) -> None:
     model = scripted(tmp_path, WRITES, END)
     done = empty.run("run", "--model", model, "--mode", "auto", "--verbose", "-p", "go")
@@ -246,6 +250,7 @@ def test_a_command_prints_its_text(empty: Home) -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "42\n", "")
 
 
+@pytest.mark.slow
 def test_value_after_an_unfinished_line_begins_a_line(empty: Home) -> None:
     assert empty.run("run", "-p", "print('a', end='')\n1").stdout == "a\n1\n"
 
@@ -253,6 +258,7 @@ def test_value_after_an_unfinished_line_begins_a_line(empty: Home) -> None:
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_document_says_what_ran_and_what_changed(empty: Home, tmp_path: Path) -> None:
     (tmp_path / "old.txt").write_text("1")
     (tmp_path / "same.txt").write_text("1")
@@ -281,6 +287,7 @@ def test_the_document_says_what_ran_and_what_changed(empty: Home, tmp_path: Path
     assert f'"session_id": "{found["session_id"]}"' in empty.run("sessions", "--json").stdout
 
 
+@pytest.mark.slow
 def test_the_last_line_of_a_stream_is_the_document(empty: Home) -> None:
     done = empty.run("run", "--output-format", "stream-json", "-p", "print('one')\n2")
     start_line, *between, last = map(json.loads, done.stdout.splitlines())
@@ -324,6 +331,7 @@ def test_prose_without_a_model_fails_and_makes_no_session(empty: Home, prompt: s
     assert empty.run("sessions").stdout.startswith("No sessions yet")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["provider:anthropic:claude", "nonsense"])
 def test_unusable_model_has_its_code_and_commands_work(empty: Home, model: str) -> None:
     assert document(empty, "--model", model, "-p", "hello")["exit_code"] == ExitCode.NO_MODEL
@@ -342,6 +350,7 @@ def test_the_end_of_a_reply_is_the_exit_code(empty: Home, tmp_path: Path, reply:
     assert document(empty, "--model", scripted(tmp_path, reply), "-p", "go")["exit_code"] == code
 
 
+@pytest.mark.slow
 def test_refused_acts_are_listed_beside_the_answer(empty: Home, tmp_path: Path) -> None:
     found = document(empty, "--model", scripted(tmp_path, {"statement": "bash('echo hi')"}, END), "-p", "go")
     assert (found["exit_code"], found["answer"]) == (ExitCode.STOPPED, "The end.")
@@ -349,6 +358,7 @@ def test_refused_acts_are_listed_beside_the_answer(empty: Home, tmp_path: Path) 
     assert found["statements"][0]["status"] == "error"
 
 
+@pytest.mark.slow
 def test_limits_of_model_calls_and_of_time_are_code_4(empty: Home, tmp_path: Path) -> None:
     model = scripted(tmp_path, *[{"statement": "1"}] * 5)
     calls = document(empty, "--model", model, "--mode", "auto", "-p", "go", REWINDOW_MAX_ROUNDS="2")
