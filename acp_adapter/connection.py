@@ -41,8 +41,13 @@ STAGES: Final[dict[Stage, tuple[str, ...]]] = {
 """Modules to load before `initialize` is read, after its answer, and after the answer to the first `session/new`.
 
 An editor waits for these two answers. So each module is loaded while the editor is not waiting, but before it is
-needed. `v1.documents` is missing, because few clients send document notifications.
+needed. If no session is opened for IDLE_SECONDS, the last ones and the provider's library are loaded meanwhile.
+`v1.documents` is missing, because few clients send document notifications.
 """
+
+
+IDLE_SECONDS: Final = 0.2
+"""How long after `initialize` a client usually asks for a session: loading meanwhile would delay the answer."""
 
 
 def load(stage: Stage) -> None:
@@ -90,9 +95,16 @@ class Connection:
         self._prepared.add(stage)
         self._host.prepare(stage)
         load(stage)
+        if stage == "session":
+            self._tasks.start_soon(self._load_while_idle)
         if stage == "prompt":
             self._when_ready()
             self._host.warm_up()
+
+    async def _load_while_idle(self) -> None:
+        """Load the rest before the first session if the client takes its time to open one."""
+        await anyio.sleep(IDLE_SECONDS)
+        await self.prepare("prompt")
 
     @property
     def client(self) -> Initialize:

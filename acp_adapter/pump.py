@@ -26,6 +26,7 @@ from engine import (
     CommandsListed,
     FilesPutBack,
     Item,
+    ModelDelayed,
     ModelRetried,
     ModelsListed,
     OutputStreamed,
@@ -63,6 +64,9 @@ class State(Enum):
     """The subscription has ended, or sending was given up before it started."""
 
 
+_CALL_GOES_ON: Final = (TextStreamed, ReasoningStreamed, ModelRetried, ModelCallEnded)
+
+
 class Pump:
     """Sends items of a subscription to the editor until the subscription ends."""
 
@@ -77,8 +81,9 @@ class Pump:
         self._shown = self._nothing
         self._streams = Streams()
         self._notices = notices
+        self._delayed: ModelDelayed | None = None
         self._retried: ModelRetried | None = None
-        """The failure of the model call that runs, if the editor shows it as a call."""
+        """What delays the model call that runs, and its failure, if the editor shows them as calls."""
         self._sent = subscription.after
         self._handled = 0
         self._progress = anyio.Event()
@@ -109,7 +114,19 @@ class Pump:
             self._advance(self._sent)
 
     def _live_updates(self, item: Item) -> Sequence[Json]:
-        return [*self._retry_updates(item), *self._item_updates(item)]
+        return [*self._delay_updates(item), *self._retry_updates(item), *self._item_updates(item)]
+
+    def _delay_updates(self, item: Item) -> Sequence[Json]:
+        """Show why a model call has not begun: as a notice, or as one call that changes until it has."""
+        if isinstance(item, ModelDelayed):
+            if self._notices:
+                return [v1.updates.delay_notice(item)]
+            before, self._delayed = self._delayed, item
+            return [v1.updates.delay_update(item, is_first=before is None)]
+        if self._delayed is None or not isinstance(item, _CALL_GOES_ON):
+            return []
+        delayed, self._delayed = self._delayed, None
+        return [v1.updates.delay_ended(delayed)]
 
     def _retry_updates(self, item: Item) -> Sequence[Json]:
         """Show that a model call is made again: as a notice, or as one call that changes until the model answers."""
@@ -138,7 +155,7 @@ class Pump:
                 return [v1.updates.rerun_update(item)]
             case FilesPutBack():
                 return []  # because an event reports the result
-            case ModelRetried():
+            case ModelRetried() | ModelDelayed():
                 return []  # shown above
             case CommandsListed(rows=rows):
                 return [v1.updates.commands_update(rows)]

@@ -35,6 +35,7 @@ from .session.journal import CommandRow as CommandRow
 from .session.journal import CommandsListed as CommandsListed
 from .session.journal import FilesPutBack as FilesPutBack
 from .session.journal import Item as Item
+from .session.journal import ModelDelayed as ModelDelayed
 from .session.journal import ModelRetried as ModelRetried
 from .session.journal import ModelsListed as ModelsListed
 from .session.journal import OutputStreamed as OutputStreamed

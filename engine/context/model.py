@@ -121,7 +121,18 @@ class CallRetried(Struct, frozen=True):
     withdrawn: bool = False
 
 
-ModelSignal = TextDelta | ReasoningDelta | StatementAsked | CallRefused | TokensUsed | CallRetried | ReplyEnded
+class CallDelayed(Struct, frozen=True):
+    """The call waits for something on this machine, such as "loading the library for openai:gpt-5"."""
+
+    reason: str
+
+
+DELAY_SECONDS: Final = 0.5
+"""A shorter wait is no CallDelayed."""
+
+ModelSignal = (
+    TextDelta | ReasoningDelta | StatementAsked | CallRefused | TokensUsed | CallRetried | CallDelayed | ReplyEnded
+)
 """The parts of a reply, in order."""
 
 

@@ -88,6 +88,16 @@ class ModelRetried(Struct, frozen=True):
     withdrawn: bool = False
 
 
+class ModelDelayed(Struct, frozen=True):
+    """A model call has not begun, because it waits for `reason`, such as "loading the library for openai:gpt-5".
+
+    All delays of a call have one `tool_call_id`.
+    """
+
+    reason: str
+    tool_call_id: ToolCallId = ToolCallId("")
+
+
 class ModelsListed(Struct, frozen=True):
     """Other models can be chosen than before."""
 
@@ -108,7 +118,9 @@ class CommandsListed(Struct, frozen=True):
 
 Stream = TextStreamed | ReasoningStreamed | OutputStreamed
 """A piece of text."""
-Signal = Stream | FilesPutBack | StatementRerun | ModelRetried | ModelsListed | CommandsListed
+Notice = FilesPutBack | StatementRerun | ModelRetried | ModelDelayed | ModelsListed | CommandsListed
+"""What is published as it is."""
+Signal = Stream | Notice
 """Published in order, and never stored."""
 Item = Event | Signal
 """What is published."""
@@ -249,7 +261,7 @@ class Journal:
             if signal.withdrawn:
                 self._held = {key: held for key, held in self._held.items() if isinstance(held, OutputStreamed)}
             signal = replace(signal, reason=self._redactor.redact(signal.reason))
-        if isinstance(signal, FilesPutBack | StatementRerun | ModelRetried | ModelsListed | CommandsListed):
+        if isinstance(signal, Notice):
             self.flush()
             self._enqueue(signal)
             self._publish()

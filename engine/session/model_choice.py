@@ -10,9 +10,12 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Final, Protocol, get_args
 
+import anyio
 from msgspec.structs import replace
 
 from ..context.model import (
+    DELAY_SECONDS,
+    CallDelayed,
     CallRetried,
     ContextTooLongError,
     Model,
@@ -213,10 +216,14 @@ class ModelChoice:
         for number, (self.answering, model) in enumerate(asked, 1):
             streamed = False
             try:
-                await self._models.ready(self.answering)
+                with anyio.move_on_after(DELAY_SECONDS) as reading:
+                    await self._models.ready(self.answering)
+                if reading.cancelled_caught:
+                    yield CallDelayed("reading the keys in the system's keyring")
+                    await self._models.ready(self.answering)  # which waits for the reading that was begun
                 async with aclosing(model.reply(prompt)) as signals:
                     async for signal in signals:
-                        streamed = streamed or not isinstance(signal, CallRetried)
+                        streamed = streamed or not isinstance(signal, CallRetried | CallDelayed)
                         yield signal
                 return
             except ContextTooLongError:

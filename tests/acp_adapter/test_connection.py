@@ -207,6 +207,15 @@ async def test_when_ready_is_called_once(tmp_path: Path) -> None:
         assert ready == ["ready"]
 
 
+async def test_the_rest_is_loaded_if_no_session_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acp_adapter.connection.IDLE_SECONDS", 0.05)
+    ready = anyio.Event()
+    async with in_memory(tmp_path, when_ready=ready.set) as client:
+        await client.initialize()
+        with anyio.fail_after(10):
+            await ready.wait()
+
+
 # --- permissions ------------------------------------------------------------------------------------------------------
 
 

@@ -31,7 +31,7 @@ from acp_adapter.v1.updates.shapes import (
     UsageUpdate,
 )
 from acp_adapter.wire import given, to_wire
-from engine import COMMANDS, CommandRow, ModelRetried, OptionValues
+from engine import COMMANDS, CommandRow, ModelDelayed, ModelRetried, OptionValues
 from engine.context.tail.feed import connected_sentence, lost_sentence
 from engine.context.tail.rights import entered_sentence
 from engine.core.ids import Seq
@@ -187,6 +187,28 @@ def commands_update(others: Sequence[CommandRow] = ()) -> Json:
         for command in (*COMMANDS.values(), *others)
     ]
     return to_wire(AvailableCommandsUpdate(available_commands=commands))
+
+
+def delay_notice(delayed: ModelDelayed) -> Json:
+    """Say why a model call has not begun."""
+    return to_wire(Notice(severity="info", title=_delay_title(delayed)))
+
+
+def delay_update(delayed: ModelDelayed, *, is_first: bool) -> Json:
+    """The same as a call, for clients without notices: one for all delays of a model call."""
+    call, title = delayed.tool_call_id, _delay_title(delayed)
+    if is_first:
+        return to_wire(ToolCall(tool_call_id=call, title=title, kind="other", status="in_progress"))
+    return to_wire(ToolCallUpdate(tool_call_id=call, title=title))
+
+
+def delay_ended(delayed: ModelDelayed) -> Json:
+    """The end of that call: the model call has begun, or failed for a reason of its own."""
+    return to_wire(ToolCallUpdate(tool_call_id=delayed.tool_call_id, status="completed"))
+
+
+def _delay_title(delayed: ModelDelayed) -> str:
+    return printable(delayed.reason[:1].upper() + delayed.reason[1:])
 
 
 def retry_notice(retried: ModelRetried) -> Json:

@@ -27,6 +27,7 @@ from ...log.events.session import ProjectionSent
 from ...session.journal import (
     FilesPutBack,
     Item,
+    ModelDelayed,
     ModelRetried,
     ReasoningStreamed,
     StatementRerun,
@@ -218,8 +219,8 @@ class Waiting:
         """Note an item."""
         what = self._after(item)
         if what is not None and what != self._text:
-            # A retry is shown at once.
-            self._wait(what, now - PATIENCE_SECONDS if isinstance(item, ModelRetried) else now)
+            # These are shown at once.
+            self._wait(what, now - PATIENCE_SECONDS if isinstance(item, ModelRetried | ModelDelayed) else now)
 
     def line(self, now: float, width: int | None) -> list[Fragment]:
         """Return the line with its spinner; empty if nothing takes long."""
@@ -250,6 +251,8 @@ class Waiting:
                 return f"waiting for {self._model()}"
             case ModelRetried(attempt=attempt, attempts=attempts, reason=reason):
                 return f"attempt {attempt} of {attempts}: {shown(reason).rstrip('.')}"
+            case ModelDelayed(reason=reason):
+                return shown(reason)
             case CondensationRequest():
                 return "summarizing the conversation"
             case _:

@@ -51,6 +51,7 @@ from ...session.journal import (
     CommandsListed,
     FilesPutBack,
     Item,
+    ModelDelayed,
     ModelRetried,
     ModelsListed,
     OutputStreamed,
@@ -193,7 +194,9 @@ class Transcript:
                 return self.note(f"statement {number} runs again to restore variables ({place} of {total})")
             case ModelRetried(withdrawn=True, reason=reason):
                 return self.note(f"the reply broke off and was discarded: {visible(reason)}")
-            case UserMessage() | FilesPutBack() | StatementRerun() | ModelRetried() | ModelsListed() | CommandsListed():
+            case UserMessage() | FilesPutBack() | StatementRerun() | ModelRetried() | ModelDelayed():
+                return []
+            case ModelsListed() | CommandsListed():
                 return []
             case _:
                 return self._event(cast("AnyEvent", item))

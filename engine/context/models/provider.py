@@ -36,7 +36,17 @@ import anyio.to_thread
 
 from ...core.errors import InvalidRequestError
 from ...core.installation import extra_command
-from ..model import PATIENCE, CallRetried, ModelError, ModelSignal, ModelUnusableError, Patience, Prompt
+from ..model import (
+    DELAY_SECONDS,
+    PATIENCE,
+    CallDelayed,
+    CallRetried,
+    ModelError,
+    ModelSignal,
+    ModelUnusableError,
+    Patience,
+    Prompt,
+)
 from .providers import ProviderFailure, Route, route_to
 
 if TYPE_CHECKING:
@@ -162,7 +172,10 @@ class ProviderModel:
             attempt += 1
             streamed = False
             try:
-                client = await self._connected()
+                client = await self._soon_connected()
+                if client is None:
+                    yield CallDelayed(f"loading the library for {self._route.name}")
+                    client = await self._connected()
                 async with aclosing(client.stream(prompt)) as signals:
                     async for signal in signals:
                         streamed = True
@@ -189,6 +202,12 @@ class ProviderModel:
     def _wait(self, attempt: int, asked: float | None) -> float:
         backoff = FIRST_PAUSE * 2 ** (attempt - 1) * (0.5 + self._chance())
         return backoff if asked is None else max(asked, backoff)
+
+    async def _soon_connected(self) -> ProviderClient | None:
+        """Return None if it takes longer than DELAY_SECONDS. What was begun goes on."""
+        with anyio.move_on_after(DELAY_SECONDS):
+            return await self._connected()
+        return None
 
     async def _connected(self) -> ProviderClient:
         key = self._route.provider.key(self._environ)

@@ -26,6 +26,7 @@ from msgspec.structs import replace
 
 from ...core.text import cut_line
 from ..model import (
+    CallDelayed,
     CallRefused,
     CallRetried,
     ModelError,
@@ -428,7 +429,7 @@ class _ReplyReader:
             case CallRetried(withdrawn=True):
                 self._blocks, self._calls, self._ended = BlockReader(), [], ReplyEnded()
                 return [signal]
-            case TokensUsed() | CallRetried():
+            case TokensUsed() | CallRetried() | CallDelayed():
                 return [signal]
         return []
 

@@ -9,6 +9,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from ...context.model import (
+    CallDelayed,
     CallRefused,
     CallRetried,
     ModelSignal,
@@ -31,7 +32,7 @@ from ...log.redaction import Redactor
 from ...log.store.schema import digest_of
 from ...log.store_protocol import Store
 from .. import turn as t
-from ..journal import Journal, ModelRetried, ReasoningStreamed, TextStreamed
+from ..journal import Journal, ModelDelayed, ModelRetried, ReasoningStreamed, TextStreamed
 from .context_text import COMPACT, Breakdown, NodeCost, budget_of, handle_change, section_changes
 from .projector import Projection
 
@@ -70,7 +71,7 @@ class ReplyRecorder:
         try:
             async with aclosing(with_written_statement(stream, calls_tools=self._calls_tools)) as signals:
                 async for signal in signals:
-                    self.answered = self.answered or not isinstance(signal, CallRetried)
+                    self.answered = self.answered or not isinstance(signal, CallRetried | CallDelayed)
                     match signal:
                         case TextDelta() | ReasoningDelta():
                             await self._stream(signal)
@@ -80,8 +81,8 @@ class ReplyRecorder:
                             ended = signal
                         case TokensUsed():
                             self.used = signal
-                        case CallRetried():
-                            self._retry(signal)
+                        case CallRetried() | CallDelayed():
+                            self._hold_up(signal)
         finally:
             self._end_item()
         if not calls or ended.cause != "end":
@@ -112,8 +113,14 @@ class ReplyRecorder:
                 self._signature = delta.signature
                 self._end_item()
 
+    def _hold_up(self, signal: CallRetried | CallDelayed) -> None:
+        """Publish that the call has not begun, or is made again; then the rest of its first reply is forgotten."""
+        if isinstance(signal, CallDelayed):
+            self._journal.signal(ModelDelayed(signal.reason, ToolCallId(f"delay_{self._response}")))
+        else:
+            self._retry(signal)
+
     def _retry(self, retried: CallRetried) -> None:
-        """Publish that the call is made again; the rest of its first reply is forgotten."""
         self._journal.signal(
             ModelRetried(
                 retried.attempt,

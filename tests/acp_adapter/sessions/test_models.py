@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from engine.context.models import provider
+from engine.context.models.provider_stream import ProviderClient
+from engine.session import model_choice
+from engine.session.process_models import ConfiguredModels
 from tests.support.llm_answers import chat
 from tests.support.llm_server import Answer, LlmServer, chunk, llm_server, sse
 from tests.support.memory import Client, in_memory
 
 pytestmark = pytest.mark.anyio
 MODEL = "provider:openai:gpt-x"
+LOADING = "Loading the library for openai:gpt-x"
 BUSY = Answer(429, (b'{"error": {"message": "slow down"}}',), {"Retry-After": "0"})
 
 
@@ -101,6 +108,55 @@ async def test_a_client_with_notices_gets_notices(tmp_path: Path, server: LlmSer
         assert await answered(agent, tmp_path, session={"notices": {}}) == "end_turn"
         (notice,) = agent.updates("notice")
         assert (notice["severity"], notice["title"]) == ("warning", "Asking the model again: attempt 2 of 5")
+        assert not [update for update in agent.updates() if "toolCallId" in update]
+
+
+@pytest.fixture
+def slow_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first call waits for its library, longer than nobody is told about."""
+    connect = provider._connect  # pyright: ignore[reportPrivateUsage]
+
+    def slowly(*arguments: Any) -> ProviderClient:
+        with provider.loading():
+            time.sleep(0.3)
+        return connect(*arguments)
+
+    monkeypatch.setattr(provider, "DELAY_SECONDS", 0.1)
+    monkeypatch.setattr(provider, "_connect", slowly)
+
+
+@pytest.mark.usefixtures("slow_library")
+async def test_what_delays_a_first_call_is_one_card(tmp_path: Path, server: LlmServer) -> None:
+    server.answers += [chat("hello"), chat("again")]
+    async with in_memory(tmp_path, environ=server.environment(), model=MODEL) as agent:
+        assert await answered(agent, tmp_path) == "end_turn"
+        begun, ended = (update for update in agent.updates() if "toolCallId" in update)
+        assert (begun["title"], begun["status"]) == (LOADING, "in_progress")
+        assert (ended["toolCallId"], ended["status"]) == (begun["toolCallId"], "completed")
+        kinds = [update["sessionUpdate"] for update in agent.updates()]
+        assert kinds.index("tool_call") < kinds.index("tool_call_update") < kinds.index("agent_message_chunk")
+
+
+async def test_a_slow_keyring_is_told(tmp_path: Path, server: LlmServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def asks(_: ConfiguredModels, __: str) -> None:
+        await anyio.sleep(0.1)
+
+    monkeypatch.setattr(model_choice, "DELAY_SECONDS", 0.01)
+    monkeypatch.setattr(ConfiguredModels, "ready", asks)
+    server.answers += [chat("hello")]
+    async with in_memory(tmp_path, environ=server.environment(), model=MODEL) as agent:
+        assert await answered(agent, tmp_path) == "end_turn"
+        titles = [update["title"] for update in agent.updates("tool_call")]
+        assert titles[0] == "Reading the keys in the system's keyring"
+
+
+@pytest.mark.usefixtures("slow_library")
+async def test_what_delays_a_first_call_is_a_notice(tmp_path: Path, server: LlmServer) -> None:
+    server.answers += [chat("hello")]
+    async with in_memory(tmp_path, environ=server.environment(), model=MODEL) as agent:
+        assert await answered(agent, tmp_path, session={"notices": {}}) == "end_turn"
+        (notice,) = agent.updates("notice")
+        assert (notice["severity"], notice["title"]) == ("info", LOADING)
         assert not [update for update in agent.updates() if "toolCallId" in update]
 
 

@@ -13,7 +13,7 @@ from engine.cli.terminal.screen import PATIENCE_SECONDS, Screen, Waiting
 from engine.core.ids import ExecutionId, MessageId, StatementId, ToolCallId
 from engine.log.events.conversation import RunStop, ToolCall, ToolResult
 from engine.log.events.execution import ExecutionFinished, StatementRecorded
-from engine.session.journal import FilesPutBack, Item, ModelRetried, StatementRerun, TextStreamed
+from engine.session.journal import FilesPutBack, Item, ModelDelayed, ModelRetried, StatementRerun, TextStreamed
 
 
 class Emulated:
@@ -100,6 +100,7 @@ def line(*items: Item, seconds: float = 1.0, width: int | None = 80) -> str:
         ),
         (StatementRerun(CALL, 4, 2, 9, "running"), "rebuilding names, statement 2 of 9"),
         (FilesPutBack(1, 4), "restoring files, 1 of 4"),
+        (ModelDelayed("loading the library for openai:gpt-5"), "loading the library for openai:gpt-5"),
         (ModelRetried(2, 5, 0.5, "gpt: busy."), "attempt 2 of 5: gpt: busy"),
     ],
 )
