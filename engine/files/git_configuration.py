@@ -23,7 +23,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from ..core.domain import is_inside
-from .safe_open import links_to
+from .safe_open import links_to, opened_file
 from .shell_words import assignments_in, is_script, paths_given_in, run_if_created, words_in
 
 CONFIGURATIONS: Final = ("config", "config.worktree")
@@ -206,10 +206,8 @@ def _transports(urls: Iterable[str], replaced: Iterable[_Entry]) -> Iterator[str
 def beginning_of(path: str) -> str:
     """Return the first MiB of a file; "" if the path is not a readable file."""
     try:
-        if not os.path.isfile(path):
-            return ""
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read(_BYTES)
+        with opened_file(path) as file:
+            return file.read(_BYTES).decode(errors="surrogateescape").replace("\r\n", "\n")
     except (OSError, ValueError):
         return ""
 

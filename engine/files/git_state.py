@@ -29,6 +29,8 @@ _PACKED_REFS_BYTES: Final = 4 << 20
 _OBJECT_BYTES: Final = 64 << 10
 _MOST_FILES: Final = 20_000
 """Tracked files in an index that is compared with the work tree."""
+_MOST_PATH: Final = 4_096
+"""Bytes of a path (PATH_MAX). In version 4 each one may repeat all of the one before."""
 _MOST_HASHED: Final = 200
 _HASHED_BYTES: Final = 4 << 20
 """Bytes of one file that is hashed."""
@@ -158,6 +160,8 @@ def _entries(data: bytes) -> Iterator[_Entry]:
         if version == _COMPRESSED:
             dropped, at = _offset(data, at)
             shared = len(path) - dropped
+            if not 0 <= shared <= _MOST_PATH:
+                raise _UnknownFormatError
         end = data.index(b"\0", at)
         path = path[:shared] + data[at:end]
         at = end + 1 if version == _COMPRESSED else start + (end - start) // 8 * 8 + 8

@@ -18,7 +18,7 @@ from ..core.domain import is_inside
 from ..core.encodings import decode
 from ..core.text import legible_line, more
 from ..log.events.session import GuidanceFile
-from .safe_open import opened_file
+from .safe_open import opened_file, user_roots
 
 NAMES: Final = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".goosehints")
 """In one directory the first of these counts (https://agents.md, and what other agents read)."""
@@ -48,18 +48,19 @@ def project_root(directory: str) -> str:
     return next((each for each in above if os.path.lexists(os.path.join(each, _REPOSITORY))), directory)
 
 
-def guidance_files(directory: str, of_user: str, limit: int = TOTAL_CHARS) -> tuple[GuidanceFile, ...]:
+def guidance_files(directory: str, config: str, limit: int = TOTAL_CHARS) -> tuple[GuidanceFile, ...]:
     """Return the files for a session, the most general first. Blocks.
 
     Args:
         directory: the session's directory, absolute.
-        of_user: the user's configuration directory, absolute.
+        config: the user's configuration directory, absolute.
         limit: characters of all texts together; never more than `TOTAL_CHARS`.
     """
     root = project_root(directory)
     below = PurePath(directory).relative_to(root).parts
     folders = [root, *(os.path.join(root, *below[: count + 1]) for count in range(len(below)))][-_MOST_DIRECTORIES:]
-    found = [_guidance_in(of_user, None), *(_guidance_in(folder, root) for folder in folders)]
+    roots = (os.path.realpath(root),)
+    found = [_guidance_in(config, user_roots(config)), *(_guidance_in(folder, roots) for folder in folders)]
     texts: dict[str, GuidanceFile] = {}
     room = min(limit, TOTAL_CHARS)
     for each in reversed([each for each in found if each is not None]):
@@ -79,38 +80,38 @@ def guidance_near(path: str, directory: str) -> Iterator[GuidanceFile]:
         path: absolute, links resolved.
         directory: the session's directory, absolute.
     """
-    root, parents = project_root(directory), PurePath(path).parents
+    roots, parents = (os.path.realpath(project_root(directory)),), PurePath(path).parents
     for folder in reversed([str(each) for each in parents if is_inside(str(each), (directory,))]):
-        found = None if folder == directory else _guidance_in(folder, root)
+        found = None if folder == directory else _guidance_in(folder, roots)
         if found is not None:
             yield GuidanceFile(found.path, _cut(found.text, FILE_CHARS))
 
 
-def _guidance_in(folder: str, root: str | None) -> GuidanceFile | None:
-    """Return the file of a directory. With a root, all that it has and imports is in the root, links resolved."""
+def _guidance_in(folder: str, roots: tuple[str, ...]) -> GuidanceFile | None:
+    """Return the file of a directory. All that it has and imports is in the roots, links resolved."""
     for name in NAMES:
         path = os.path.join(folder, name)
         if not os.path.lexists(path):
             continue
-        text = _read(path, root)
+        text = _read(path, roots)
         if text is not None and text.strip():
-            lines = _with_imports(path, text, root, {os.path.realpath(path)}, 0)
+            lines = _with_imports(path, text, roots, {os.path.realpath(path)}, 0)
             return GuidanceFile(path, "\n".join(lines).strip())
         return None
     return None
 
 
-def _read(path: str, root: str | None) -> str | None:
-    """Return the text of a file in the root; None if it is elsewhere, binary, or cannot be read."""
+def _read(path: str, roots: tuple[str, ...]) -> str | None:
+    """Return the text of a file in the roots; None if it is elsewhere, binary, or cannot be read."""
     try:
-        with opened_file(path, None if root is None else (os.path.realpath(root),)) as file:
+        with opened_file(path, roots) as file:
             found = decode(file.read(_MOST_BYTES))
     except (OSError, ValueError):
         return None
     return None if found is None else "\n".join(map(legible_line, found.text.splitlines()))
 
 
-def _with_imports(path: str, text: str, root: str | None, seen: set[str], depth: int) -> Iterator[str]:
+def _with_imports(path: str, text: str, roots: tuple[str, ...], seen: set[str], depth: int) -> Iterator[str]:
     """Yield the lines, with the files that lines such as `@docs/style.md` import in their place, each file once."""
     fenced = False
     for line in text.split("\n"):
@@ -120,12 +121,12 @@ def _with_imports(path: str, text: str, root: str | None, seen: set[str], depth:
         if other is None or depth == _MOST_DEPTH or len(seen) > _MOST_FILES or other in seen:
             yield line
             continue
-        imported = _read(other, root)
+        imported = _read(other, roots)
         if imported is None:
             yield f"{line} (not read: not a text file of the project)"
             continue
         seen.add(other)
-        yield from _with_imports(other, imported, root, seen, depth + 1)
+        yield from _with_imports(other, imported, roots, seen, depth + 1)
 
 
 # --- long texts -------------------------------------------------------------------------------------------------------

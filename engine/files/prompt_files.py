@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from ..core.text import cut_line, first_line, legible_line, plural
 from .guidance import project_root
-from .safe_open import opened_directory, opened_file
+from .safe_open import opened_directory, opened_file, user_roots
 
 SKILL: Final = "SKILL.md"
 FOLDERS: Final = (".agents", ".claude")
@@ -60,13 +60,15 @@ _LINE: Final = re.compile(r"([A-Za-z][\w-]*):[ \t]+(\S.*?)[ \t]*")
 _PLACE: Final = re.compile(r"\$(ARGUMENTS\b|[1-9][0-9]?(?![0-9]))")
 _ARGUMENTS: Final = "ARGUMENTS"
 
+_YES, _NO = frozenset(("true", "yes", "on")), frozenset(("false", "no", "off"))
+
 Kind = Literal["skill", "command"]
 
 
 class PromptFile(Struct, frozen=True, kw_only=True):
     """A skill or a command.
 
-    `path` is absolute, `root` the project that it must be in, None for a user's file. `hint` names the arguments.
+    `path` is absolute, `roots` the directories that it must be in, links resolved. `hint` names the arguments.
     `for_models`: a model may choose it by itself. `for_people`: it can be called as a slash command.
     """
 
@@ -74,7 +76,7 @@ class PromptFile(Struct, frozen=True, kw_only=True):
     name: str
     description: str
     path: str
-    root: str | None
+    roots: tuple[str, ...]
     hint: str = ""
     for_models: bool = False
     for_people: bool = True
@@ -96,7 +98,7 @@ class _Base(NamedTuple):
     """A directory that may have `skills` and `commands`."""
 
     path: str
-    root: str | None
+    roots: tuple[str, ...]
 
 
 def prompt_files(directory: str, home: str, config: str) -> PromptFiles:
@@ -116,7 +118,7 @@ def prompt_files(directory: str, home: str, config: str) -> PromptFiles:
 
 def text_of(file: PromptFile) -> str:
     """Return a file's text without its front matter. Blocks. Raises UnusableFileError."""
-    return _split(_read(file.path, file.root, FILE_BYTES))[1].strip()
+    return _split(_read(file.path, file.roots, FILE_BYTES))[1].strip()
 
 
 def filled(text: str, argument: str) -> str:
@@ -147,12 +149,13 @@ def split_words(argument: str) -> list[str]:
 
 def _bases(directory: str, home: str, config: str) -> list[_Base]:
     root = project_root(directory)
+    roots = (os.path.realpath(root),)
     parts = PurePath(directory).relative_to(root).parts
     folders = [root, *(os.path.join(root, *parts[: count + 1]) for count in range(len(parts)))][-_MOST_DIRECTORIES:]
-    of_project = [_Base(os.path.join(each, name), root) for each in reversed(folders) for name in FOLDERS]
-    of_user = [_Base(config, None), *(_Base(os.path.join(home, name), None) for name in FOLDERS)]
-    paths = {base.path for base in of_user}  # a home directory may be a project
-    return [*(base for base in of_project if base.path not in paths), *of_user]
+    of_project = [_Base(os.path.join(each, name), roots) for each in reversed(folders) for name in FOLDERS]
+    of_users = [_Base(each, user_roots(each)) for each in (config, *(os.path.join(home, name) for name in FOLDERS))]
+    paths = {base.path for base in of_users}  # a home directory may be a project
+    return [*(base for base in of_project if base.path not in paths), *of_users]
 
 
 class _Finder:
@@ -174,7 +177,7 @@ class _Finder:
         room = MOST_FILES
         for base in bases:
             folder = os.path.join(base.path, f"{kind}s")
-            paths, left = (_skills_in if kind == "skill" else _commands_in)(folder, base.root, room)
+            paths, left = (_skills_in if kind == "skill" else _commands_in)(folder, base.roots, room)
             room -= len(paths)
             if left:
                 entries = plural(left, "folder" if kind == "skill" else "file")
@@ -184,7 +187,7 @@ class _Finder:
                 )
             for path in paths:
                 try:
-                    file = (_skill if kind == "skill" else _command)(path, base.root)
+                    file = (_skill if kind == "skill" else _command)(path, base.roots)
                 except UnusableFileError as error:
                     self._problems.append(f"{self._shown(path)} is not used as a {kind}, because {error}.")
                 else:
@@ -202,14 +205,14 @@ class _Finder:
 # --- directories ------------------------------------------------------------------------------------------------------
 
 
-def _skills_in(folder: str, root: str | None, most: int) -> tuple[list[str], int]:
+def _skills_in(folder: str, roots: tuple[str, ...], most: int) -> tuple[list[str], int]:
     """Return the paths of the skills in a directory, and how many folders were not looked at."""
-    names = [name for name, is_file in _listed(folder, root) if not is_file]
+    names = [name for name, is_file in _listed(folder, roots) if not is_file]
     paths = [os.path.join(folder, name, SKILL) for name in names[:most]]
     return [path for path in paths if os.path.lexists(path)], len(names[most:])
 
 
-def _commands_in(folder: str, root: str | None, most: int) -> tuple[list[str], int]:
+def _commands_in(folder: str, roots: tuple[str, ...], most: int) -> tuple[list[str], int]:
     """Return the paths of the commands in a directory and those below, and how many others were not looked at."""
     paths: list[str] = []
     left = 0
@@ -217,7 +220,7 @@ def _commands_in(folder: str, root: str | None, most: int) -> tuple[list[str], i
     folders = 0
     while waiting:
         current, depth = waiting.pop(0)
-        for name, is_file in _listed(current, root):
+        for name, is_file in _listed(current, roots):
             path = os.path.join(current, name)
             if is_file and name.endswith(".md"):
                 paths.append(path)
@@ -230,25 +233,21 @@ def _commands_in(folder: str, root: str | None, most: int) -> tuple[list[str], i
     return paths[:most], left + len(paths[most:])
 
 
-def _listed(folder: str, root: str | None) -> list[tuple[str, bool]]:
+def _listed(folder: str, roots: tuple[str, ...]) -> list[tuple[str, bool]]:
     """Return the visible entries of a directory, sorted, and whether each is no directory; none if it is elsewhere."""
     try:
-        with opened_directory(folder, _roots(root)) as directory, os.scandir(directory) as entries:
+        with opened_directory(folder, roots) as directory, os.scandir(directory) as entries:
             some = [entry for entry, _ in zip(entries, range(_MOST_LISTED), strict=False)]
             return sorted((entry.name, not entry.is_dir()) for entry in some if not entry.name.startswith("."))
     except (OSError, ValueError):
         return []
 
 
-def _roots(root: str | None) -> tuple[str, ...] | None:
-    return None if root is None else (os.path.realpath(root),)
-
-
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def _skill(path: str, root: str | None) -> PromptFile:
-    fields, _ = _split(_read(path, root, _FRONT_BYTES))
+def _skill(path: str, roots: tuple[str, ...]) -> PromptFile:
+    fields, _ = _split(_read(path, roots, _FRONT_BYTES))
     if fields is None:
         raise UnusableFileError(NO_FRONT_MATTER)
     name, description = _word(fields.get("name")), _word(fields.get("description"))
@@ -265,18 +264,18 @@ def _skill(path: str, root: str | None) -> PromptFile:
         name=name,
         description=description,
         path=path,
-        root=root,
+        roots=roots,
         hint=_hint(fields.get("argument-hint")),
-        for_models=fields.get("disable-model-invocation") is not True,
-        for_people=fields.get("user-invocable") is not False,
+        for_models=not _is(fields, "disable-model-invocation", _YES),
+        for_people=not _is(fields, "user-invocable", _NO),
     )
 
 
-def _command(path: str, root: str | None) -> PromptFile:
+def _command(path: str, roots: tuple[str, ...]) -> PromptFile:
     name = os.path.basename(path).removesuffix(".md")
     if _COMMAND_NAME.fullmatch(name) is None:
         raise UnusableFileError(NOT_A_COMMAND)
-    fields, text = _split(_read(path, root, _FRONT_BYTES))
+    fields, text = _split(_read(path, roots, _FRONT_BYTES))
     fields = fields or {}
     description = _word(fields.get("description")) or legible_line(first_line(text).lstrip("# ")) or name
     return PromptFile(
@@ -284,15 +283,15 @@ def _command(path: str, root: str | None) -> PromptFile:
         name=name,
         description=cut_line(description, DESCRIPTION_CHARS),
         path=path,
-        root=root,
+        roots=roots,
         hint=_hint(fields.get("argument-hint")),
     )
 
 
-def _read(path: str, root: str | None, most: int) -> str:
+def _read(path: str, roots: tuple[str, ...], most: int) -> str:
     """Return the first bytes of a file as text. Raises UnusableFileError."""
     try:
-        with opened_file(path, _roots(root)) as file:
+        with opened_file(path, roots) as file:
             if os.fstat(file.fileno()).st_size > FILE_BYTES:
                 raise UnusableFileError(TOO_LARGE)
             data = file.read(most)
@@ -318,13 +317,13 @@ def _split(text: str) -> tuple[Mapping[str, Any] | None, str]:
 
 
 def _fields(front: str) -> Mapping[str, Any]:
-    """Return the fields; where they are no YAML, each line `name: text` alone.
+    """Return the fields, all of them text; where they are no YAML, each line `name: text` alone.
 
     Other programs accept descriptions with a colon and hints such as `[a] [b]`, which YAML does not.
     """
     yaml: Any = import_module("yaml")  # here, because most sessions have no such files
     try:
-        found = yaml.load(front, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        found = yaml.load(front, getattr(yaml, "CBaseLoader", yaml.BaseLoader))
     except (yaml.YAMLError, ValueError, RecursionError):
         found = {match[1]: match[2].strip("\"'") for match in map(_LINE.fullmatch, front.split("\n")) if match}
     return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
@@ -332,8 +331,11 @@ def _fields(front: str) -> Mapping[str, Any]:
 
 def _word(value: object) -> str:
     """Return a field as one line; "" if it is no text."""
-    text: object = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-    return legible_line(" ".join(text.split())) if isinstance(text, str) else ""
+    return legible_line(" ".join(value.split())) if isinstance(value, str) else ""
+
+
+def _is(fields: Mapping[str, Any], name: str, words: frozenset[str]) -> bool:
+    return _word(fields.get(name)).casefold() in words
 
 
 def _hint(value: object) -> str:

@@ -46,7 +46,10 @@ _NPX: Final = "npm, npx and similar tools run code named in this file, also to s
 _PROVIDERS: Final = "libraries of model providers run programs and send keys as its files say"
 _PYTHON: Final = "Python runs this file at each start, if its directory is on the import path"
 
-_OWN: Final = ".config/rewindow"
+_CONFIGURATION: Final = ".config/"
+_OWN: Final = f"{_CONFIGURATION}rewindow"
+_MADE: Final = ("rewindow", "python_keyring")
+"""What this program itself reads in the directory of settings."""
 
 ROWS: Final[tuple[Row, ...]] = (
     Row(".envrc", "direnv runs this file in each shell that enters the directory"),
@@ -96,7 +99,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(".config/emacs", "Emacs runs this file at startup"),
     Row(".ssh", "ssh runs commands from its configuration and accepts its keys"),
     Row(".local/bin", "shells find programs in it"),
-    Row(".config/python_keyring", "Rewindow and other programs import the keyring that it names"),
+    Row(f"{_CONFIGURATION}python_keyring", "Rewindow and other programs import the keyring that it names"),
     Row(_OWN, "Rewindow reads its rules and keys from it"),
     *(Row(name, _PROVIDERS) for name in (".config/gcloud", ".config/anthropic", ".secureConnect", ".aws", ".azure")),
     Row(".mcp.json", "coding agents start the MCP servers named in this file when they open the directory"),
@@ -197,7 +200,7 @@ class Protection:
         """
         return (
             self.why_by_name(path)
-            or (_BY_NAME[_OWN] if is_inside(path, (_own_configuration(),)) else "")
+            or _why_in_configuration(path)
             or (_RUNS_FROM if is_inside(path, (*self.installation.parts, *self.installation.open)) else "")
             or self._why_in_repository(path)
             or (_NAMED if any(_is_on_way(path, place) for place in self._named_for(path)) else "")
@@ -219,8 +222,8 @@ class Protection:
     def places(self) -> tuple[str, ...]:
         """Return the paths to mount read-only: those that exist, and those of a root's own repository.
 
-        Creates the directory of this program's settings if a root contains it, because only existing paths can be
-        mounted.
+        Creates the directories of settings that this program reads, if a root contains them, because only existing
+        paths can be mounted.
         """
         found: dict[str, None] = {}
         # Other threads ask meanwhile, so what was found before stands until all is found.
@@ -249,10 +252,11 @@ class Protection:
             linked += (os.path.join(folder, row.name) for folder in map(str, PurePath(root).parents) for row in ROWS)
             for repository in (git, *repositories[:_MOST], *_repositories_above(root)):
                 named.update(named_by(repository, _top_of(repository), self._roots, read))
-            if is_inside(own := _own_configuration(), (root,)):
-                with suppress(OSError):
-                    os.makedirs(own, mode=0o700, exist_ok=True)
-                    rows.append(own)
+            if is_inside(base := _configuration(), (root,)):
+                for name in _MADE:
+                    with suppress(OSError):
+                        os.makedirs(os.path.join(base, name), mode=0o700, exist_ok=True)
+                rows += (each for each in _rows_of_configuration() if os.path.lexists(each))
             found.update(dict.fromkeys((*sorted(named), *rows[:_MOST_ROWS])))
         # Not forgotten while it is there: whoever makes many others could have it left out.
         own = self.installation.parts
@@ -300,6 +304,7 @@ class Protection:
         names = (*(row.name for row in ROWS), *(os.path.join(_GIT, name) for name in _KERNEL_HELD_IF_THERE))
         usual = (os.path.join(root, name) for root in self._roots for name in names)
         above = {git for root in self._roots for git in _repositories_above(root)}
+        usual = (*usual, *(each for each in _rows_of_configuration() if is_inside(each, self._roots)))
         others = (*of_user(), *(os.path.join(git, name) for git in above for name in CONFIGURATIONS))
         return {path: _identity(path) for path in (*self._found, *usual, *others, *self._read)}
 
@@ -370,8 +375,9 @@ def _ways(path: str) -> Iterator[str]:
 
 def _of_user() -> Iterator[str]:
     """Yield the user's files that this program, git, shells and editors read; links may lead from them into a root."""
-    yield os.path.join(_own_configuration(), "config.toml")
+    yield os.path.join(_configuration(), os.path.basename(_OWN), "config.toml")
     yield from of_user()
+    yield from _rows_of_configuration()
     home = os.path.expanduser("~")
     yield from (os.path.join(home, row.name) for row in ROWS)
 
@@ -384,14 +390,25 @@ def _is_replaceable(path: str) -> bool:
         return True
 
 
-def _own_configuration() -> str:
-    """Return the directory of this program's settings, links resolved."""
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return os.path.join(os.path.realpath(base), os.path.basename(_OWN))
+def _configuration() -> str:
+    """Return the directory of the user's settings, links resolved: `.config`, or what XDG_CONFIG_HOME says."""
+    return os.path.realpath(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"))
+
+
+def _why_in_configuration(path: str) -> str:
+    base = _configuration()
+    below = path[len(base) :].strip("/").casefold().partition("/")[0] if is_inside(path, (base,)) else ""
+    return _BY_NAME.get(_CONFIGURATION + below, "")
+
+
+def _rows_of_configuration() -> Iterator[str]:
+    """Yield the paths of the table's rows in the user's directory of settings, wherever that is."""
+    base = _configuration()
+    return (os.path.join(base, name[len(_CONFIGURATION) :]) for name in _BY_NAME if name.startswith(_CONFIGURATION))
 
 
 def _is_above_rows(path: str) -> bool:
-    return os.path.basename(path).casefold() in _ABOVE_ROWS
+    return os.path.basename(path).casefold() in _ABOVE_ROWS or path == _configuration()
 
 
 def _changed_at(folder: str) -> int:

@@ -53,7 +53,7 @@ _PROCFS: Final = 0x9FA0
 """PROC_SUPER_MAGIC, statfs(2)."""
 _MOST_LINKS: Final = 40
 """The kernel's own limit."""
-_IS_OWN: Final = "where this program keeps its sessions, which no statement reads or writes"
+_IS_OWN: Final = "where this program keeps its sessions and keys, which no statement reads or writes"
 _KINDS: Final = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -93,8 +93,16 @@ _ways: set[str] = set()
 """Links on the way to a directory that is kept out: replacing one leads elsewhere."""
 
 
+def user_roots(folder: str) -> tuple[str, ...]:
+    """Return the roots for files that a user keeps in a directory: they may be links to any place.
+
+    Only to no directory that is kept out, except this one, and to no procfs: a statement may have put the link there.
+    """
+    return os.path.realpath(folder), "/"
+
+
 def keep_out(directory: str | os.PathLike[str]) -> None:
-    """Put a directory out of all roots, unless they are in it.
+    """Put a directory, or a file, out of all roots, unless they are in it.
 
     Nothing is opened in it.
 

@@ -30,6 +30,7 @@ from msgspec import Struct
 
 from ..core.errors import EnvironmentUnavailableError, InvalidRequestError
 from ..core.ids import SessionId
+from ..files.safe_open import opened_file
 
 
 def spelled(path: str) -> str:
@@ -246,6 +247,7 @@ def _opened(directory: int | None, name: str) -> Generator[int]:
 _OURS: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 _ROOT_MARKS: Final = (".git", ".hg", ".svn")
 """A directory with one of these is the root of a workspace. No environment is searched above it."""
+_CONFIGURATION_BYTES: Final = 64 << 10
 _VERSION_KEYS: Final = ("version_info", "version")
 
 
@@ -334,8 +336,9 @@ def _examine(root: Path) -> ProjectEnvironment:
 
 def _version(root: Path) -> str | None:
     try:
-        text = (root / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        with opened_file(str(root / "pyvenv.cfg")) as file:
+            text = file.read(_CONFIGURATION_BYTES).decode(errors="replace")
+    except (OSError, ValueError):
         return None
     values = {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in text.splitlines())}
     found = next((values[key] for key in _VERSION_KEYS if values.get(key)), None)

@@ -31,6 +31,7 @@ from msgspec.structs import replace
 from ..context.model import Model
 from ..core.clock import Clock, Entropy, SystemClock, SystemEntropy
 from ..core.errors import InvalidRequestError, StoreError
+from ..core.key_file import key_path
 from ..core.programs import ServerProcess, ServerRequest
 from ..core.settings import DEFAULT_MODEL, Settings
 from ..files.safe_open import keep_out
@@ -117,6 +118,8 @@ class Host:
         self._settings = settings
         # A copy, because libraries of providers get another search path (`models.provider_stream`).
         self._environ = dict(os.environ) if environ is None or environ is os.environ else environ
+        for place in (key_path(self._environ), key_path(self._environ).parent):  # the second for what is beside it
+            keep_out(place)
         self._redactor = redactor_of(self._environ, settings.hidden_names)
         self._own_model = models
         self._loaded: set[str] = set()

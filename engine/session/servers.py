@@ -211,9 +211,11 @@ class SessionServers:
         if everywhere is not None and distrusted:
             # A server keeps its PATH for life, so the places that statements may write later are left out too.
             variables["PATH"] = search_path(everywhere, distrusted)
-        if distrusted and _imports_from_its_directory(command, server.args):
-            variables.setdefault("PYTHONSAFEPATH", "1")  # the server's own environment may say otherwise
-        request = ServerRequest(argv=(command, *server.args), cwd=self._spec.cwd, variables=variables)
+        options = _options_before_module(command, server.args)
+        arguments = server.args
+        if distrusted and options is not None and variables.setdefault("PYTHONSAFEPATH", "1") and "E" in options:
+            arguments = ("-P", *arguments)  # which says the same where variables are ignored
+        request = ServerRequest(argv=(command, *arguments), cwd=self._spec.cwd, variables=variables)
         return self._start(self._spec, request)
 
     async def _stay(self, link: _Link, server: HttpServer | ServerProcess) -> None:
@@ -379,23 +381,30 @@ class SessionServers:
         return link, link.connection
 
 
-def _imports_from_its_directory(command: str, arguments: Sequence[str]) -> bool:
-    """Return whether it is a Python that looks for modules in its working directory first."""
-    if not os.path.basename(command).startswith(("python", "pypy")):
-        return False
-    has_value = False
+def _options_before_module(command: str, arguments: Sequence[str]) -> str | None:
+    """Return the letters of a Python's options before `-m` or `-c`; None for a script, or another program.
+
+    With `-m` or `-c` it looks for modules in its working directory first. The server's environment may say otherwise.
+    """
+    names = (os.path.basename(command), os.path.basename(os.path.realpath(command)))
+    if not any(name.startswith(("python", "pypy")) for name in names):
+        return None
+    before, has_value = "", False
     for argument in arguments:
         if has_value:
             has_value = False
-        elif not argument.startswith("-") or argument in ("-", "--"):
-            return False  # a script
-        elif not argument.startswith("--"):
+        elif argument.startswith("--"):
+            has_value = argument == "--check-hash-based-pycs"
+        elif not argument.startswith("-") or argument == "-":
+            return None  # a script
+        else:
             options = argument[1:]
             first = next((place for place, letter in enumerate(options) if letter in "mcXW"), None)
+            before += options[:first]
             if first is not None and options[first] in "mc":
-                return True
+                return before
             has_value = first == len(options) - 1
-    return False
+    return None
 
 
 def _ignore() -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pytest
 
+from engine.core.key_file import StoredKeys, change_keys, read_keys
 from tests.support.agents import SECONDS, Agent
 from tests.support.breaking import (
     HOOK,
@@ -267,6 +268,9 @@ TRIES: Final = {
 }
 
 
+STORED: Final = "sk-ant-Zq7Xv2Lm9Rt4Wp8Ns3Bd6Hf1"
+
+
 def home_of(tmp_path: Path) -> tuple[Path, Path]:
     """A home directory, and in it the state directory."""
     home = tmp_path / "home"
@@ -295,6 +299,34 @@ def test_statements_cannot_access_the_state_in_a_home_directory(tmp_path: Path, 
     assert places_of([TOKEN.encode()], said) == {}
     assert len(executions(agent)) == len(TRIES)
     assert session in command(state, "sessions", "--json").stdout.decode()
+
+
+OF_KEYS: Final = (
+    "read(K)",
+    "grep('sk-', '.config')",
+    "grep('sk-', '.')",
+    "view(K).text",
+    "open(K).read()",
+    "os.symlink(K, 'way') or read('way')",
+    "os.symlink('.config', 'ways') or read('ways/rewindow/keys.json')",
+    "bash('cat ' + K).output",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["auto", "plan"])
+@pytest.mark.parametrize("configuration", [".config", "cfg"])
+def test_statements_cannot_read_keys_in_a_home_directory(tmp_path: Path, mode: str, configuration: str) -> None:
+    home = tmp_path / "home"
+    environ = {"HOME": str(home), "XDG_CONFIG_HOME": "" if configuration == ".config" else str(home / configuration)}
+    keys = home / configuration / "rewindow/keys.json"
+    change_keys(environ, lambda _: StoredKeys({"anthropic": STORED}))
+    # Backwards, because the key itself would be redacted.
+    statements = [f"import os; K = {str(keys)!r}\nprint(str({each})[::-1])" for each in OF_KEYS]
+    agent, session = auto(tmp_path, home, statements, mode=mode, environ=environ)
+    assert len(executions(agent)) == len(OF_KEYS)
+    assert places_of([STORED[::-1].encode()], {"messages": json.dumps(agent.received).encode()}) == {}
+    assert read_keys(environ).keys == {"anthropic": STORED}, session
 
 
 OF_HOME: Final = {
@@ -326,7 +358,10 @@ def test_what_a_home_directory_runs_asks_in_auto(tmp_path: Path) -> None:
     settings = home / ".config/rewindow"
     assert list(settings.iterdir()) == [], "made so that it can be held, and empty"
     assert not [name for name in OF_HOME if name != ".bashrc" and home / name != settings and (home / name).exists()]
-    assert [after > before for before, after in zip([0, *asked], asked, strict=False)] == [True] * len(OF_HOME)
+    assert [after > before for before, after in zip([0, *asked], asked, strict=False)] == [
+        not name.startswith(".config/rewindow")
+        for name in OF_HOME  # which cannot be allowed either
+    ]
 
 
 @pytest.mark.anyio

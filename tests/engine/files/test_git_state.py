@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,16 @@ def test_git_is_not_started_so_no_configured_program_runs(repository: Path) -> N
     os.utime(repository / "a.txt", (1, 1))
     assert git_state(str(repository)) == GitState("main", unstaged=0, is_staged=False)
     assert not (repository / "ran").exists()
+
+
+def test_long_paths_of_an_index_take_no_memory(repository: Path) -> None:
+    entry = bytes(60) + struct.pack(">H", 0)
+    first, others = entry + b"\0" + b"a" * 1_000_000 + b"\0", (entry + b"\0b\0") * 19_999
+    (repository / ".git/index").write_bytes(struct.pack(">4sII", b"DIRC", 4, 20_000) + first + others + bytes(20))
+    tracemalloc.start()
+    assert git_state(str(repository)) == GitState("main")
+    assert tracemalloc.get_traced_memory()[1] < 50 << 20
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize("keep", [0, 5, 12, 40, 100])

@@ -28,6 +28,7 @@ from engine.files.prompt_files import (
     skills_within,
     text_of,
 )
+from engine.files.safe_open import keep_out
 
 
 @pytest.fixture
@@ -67,12 +68,12 @@ def test_skills_come_from_project_and_user_the_nearest_of_a_name_first(project: 
     ):
         for name in names.split():
             skill(place, name, f"Of {place.relative_to(project.parent)}.")
-    assert [(each.name, each.description, each.root) for each in found(project / "web").skills] == [
-        ("near", "Of project/web/.claude.", str(project)),
-        ("root", "Of project/.agents.", str(project)),
-        ("of-config", "Of config.", None),
-        ("of-home", "Of home/.agents.", None),
-        ("of-claude", "Of home/.claude.", None),
+    assert [(each.name, each.description, each.roots) for each in found(project / "web").skills] == [
+        ("near", "Of project/web/.claude.", (str(project),)),
+        ("root", "Of project/.agents.", (str(project),)),
+        ("of-config", "Of config.", (str(config), "/")),
+        ("of-home", "Of home/.agents.", (str(home / ".agents"), "/")),
+        ("of-claude", "Of home/.claude.", (str(home / ".claude"), "/")),
     ]
 
 
@@ -91,7 +92,38 @@ def test_commands_are_named_by_their_files_in_any_folder(project: Path) -> None:
 def test_a_home_directory_that_is_a_project_has_its_files_once(tmp_path: Path) -> None:
     skill(tmp_path / ".agents", "one")
     result = prompt_files(str(tmp_path), str(tmp_path), str(tmp_path / "config"))
-    assert [(each.name, each.root) for each in result.skills] == [("one", None)]
+    assert [(each.name, each.roots) for each in result.skills] == [("one", (str(tmp_path / ".agents"), "/"))]
+
+
+@pytest.mark.parametrize("base", ["config", ".agents"])
+def test_a_users_file_may_be_a_link_except_to_what_is_kept_out(tmp_path: Path, base: str) -> None:
+    folder, config = tmp_path / base / "commands", tmp_path / "config"
+    state, keys = tmp_path / "state", config / "keys.json"
+    for each in (folder, state, config):
+        each.mkdir(parents=True, exist_ok=True)
+    for path in (state / "token", keys, tmp_path / "mine.md"):
+        path.write_text("secret")
+    for place in (state, keys, config):
+        keep_out(place)
+    (folder / "own.md").write_text("My own.")
+    targets = {"mine": tmp_path / "mine.md", "token": state / "token", "key": keys, "environ": "/proc/self/environ"}
+    for name, target in targets.items():
+        (folder / f"{name}.md").symlink_to(target)
+    result = prompt_files(str(tmp_path), str(tmp_path), str(config))
+    assert [each.name for each in result.commands] == ["mine", "own"]
+    assert [OUTSIDE in each for each in result.problems] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    "value", ["0x" + "f" * 20_000, "9" * 20_000, ":".join("1" * 20_000), "[" * 9_000, "2026-99-99"]
+)
+def test_no_value_of_front_matter_is_more_than_text(project: Path, value: str) -> None:
+    for field in ("name", "description", "argument-hint"):
+        fields = {"name": "odd", "description": "Odd.", field: value}
+        front = "\n".join(f"{each}: {text}" for each, text in fields.items())
+        write(project / ".agents/skills/odd/SKILL.md", f"---\n{front}\n---\ntext")
+        result = found(project)
+        assert len(result.skills) + len(result.problems) == 1
 
 
 # --- front matter -----------------------------------------------------------------------------------------------------

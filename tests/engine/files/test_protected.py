@@ -424,6 +424,22 @@ def test_this_programs_own_settings_count_wherever_they_are(tmp_path: Path, monk
     assert str(tmp_path / "settings/rewindow") in places(tmp_path)
 
 
+def test_rows_of_the_settings_count_wherever_these_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "cfg"))
+    names = [row.name.removeprefix(".config/") for row in ROWS if row.name.startswith(".config/")]
+    assert {"git", "python_keyring", "fish"} <= {*names}
+    assert [name for name in names if not why(tmp_path, f"cfg/{name}/file")] == []
+    assert why(tmp_path, "cfg") != "", "another directory could be moved there"
+    lay(tmp_path, {"cfg/git/config": ""})
+    held = {str(tmp_path / "cfg" / name) for name in ("rewindow", "python_keyring", "git")}
+    assert held <= {*places(tmp_path)}
+    protection = Protection((str(tmp_path),))
+    protection.places()
+    before = protection.marks()
+    lay(tmp_path, {"cfg/fish/config.fish": ""})
+    assert str(tmp_path / "cfg/fish/config.fish") in [each.path for each in protection.appeared(before)]
+
+
 def test_what_was_found_is_not_forgotten_while_it_is_there(tmp_path: Path) -> None:
     """Somebody may make so many others that it would be left out, or have it look like something else."""
     lay(tmp_path, {"elsewhere/config": "", "dev/envrc": "", "pkg/sub/.envrc": "-> ../../dev/envrc"}, "elsewhere")

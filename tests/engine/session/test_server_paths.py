@@ -66,6 +66,7 @@ async def test_a_server_is_not_started_from_where_statements_have_written(tmp_pa
         (("-um", "clock"), {}, "1"),
         (("-X", "dev", "-mclock"), {}, "1"),
         (("-Xdev", "-cimport clock"), {}, "1"),
+        (("--check-hash-based-pycs", "never", "-m", "clock"), {}, "1"),
         (("clock.py",), {}, None),
         (("-u", "-W", "m", "clock.py", "-m"), {}, None),
     ],
@@ -76,3 +77,23 @@ async def test_python_finds_no_server_where_statements_may_write(
     server = StdioServer(name="tool", command=sys.executable, args=arguments, env=given)
     (request,) = await started(tmp_path, (), server)
     assert request.variables.get("PYTHONSAFEPATH") == found
+    assert request.argv[1:] == arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "added"),
+    [
+        (("-E", "-m", "clock"), {}, ("-P",)),
+        (("-uEc", "import clock"), {}, ("-P",)),
+        (("-E", "-m", "clock"), {"PYTHONSAFEPATH": ""}, ()),
+        (("-E", "clock.py"), {}, ()),
+    ],
+)
+async def test_python_without_environment_finds_none_either(
+    tmp_path: Path, arguments: tuple[str, ...], given: dict[str, str], added: tuple[str, ...]
+) -> None:
+    link = tmp_path / "server"
+    link.symlink_to(sys.executable)
+    server = StdioServer(name="tool", command=str(link), args=arguments, env=given)
+    (request,) = await started(tmp_path, (), server)
+    assert request.argv[1:] == (*added, *arguments)
