@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.git_configuration import named_by
+from engine.files.git_configuration import beginning_of, named_by
 from engine.files.protected import ROWS, Appeared, Protection
 
 NAMES = ("config", "config.worktree", "hooks", "commondir")
@@ -661,3 +661,9 @@ def test_what_was_found_stands_while_places_are_looked_for(tmp_path: Path, monke
     protection.places()
     assert LINKED in reason
     assert asked == [reason]
+
+
+def test_a_pipe_that_was_a_file_a_moment_ago_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "config")
+    monkeypatch.setattr(os.path, "isfile", lambda _: True)  # as a check before the swap would say
+    assert beginning_of(str(tmp_path / "config")) == ""

@@ -141,6 +141,13 @@ def test_the_nearest_environment_up_to_the_workspaces_root_is_found(tmp_path: Pa
     assert find_project_environment(str(tmp_path / "src" / "deep"), {}, None).import_paths == ()
 
 
+def test_a_pipe_is_no_configuration_of_an_environment(tmp_path: Path) -> None:
+    make(tmp_path / ".venv")
+    (tmp_path / ".venv/pyvenv.cfg").unlink()
+    os.mkfifo(tmp_path / ".venv/pyvenv.cfg")
+    assert "is not a readable virtual environment" in find_project_environment(str(tmp_path), {}, None).note
+
+
 def test_chosen_environment_wins_over_activated_and_own(tmp_path: Path) -> None:
     project = tmp_path / "project"
     activated, own, chosen = (make(path) for path in (tmp_path / "a", project / ".venv", tmp_path / "c"))
