@@ -1,9 +1,10 @@
 """A session of 50 Rounds on a real project whose files change, played against a server that keeps every prompt.
 
 The replies are fixed: they open views, follow some of them, search, edit, run programs, and answer; between prompts an
-editor (this module) changes files. What the server received is all that is looked at: the tokens of each prompt, how
-many of them it shares with the one before from the first on, and how many the tail takes. Beside it the same prompts
-stand with every view's text as the file is at that moment, which is what re-rendering everything would send.
+editor (this module) changes files, also the project's AGENTS.md, five times. What the server received is all that is
+looked at: the tokens of each prompt, how many of them it shares with the one before from the first on, and how many the
+tail takes. Beside it the same prompts stand with every view's text as the file is at that moment, which is what re-
+rendering everything would send.
 """
 
 from __future__ import annotations
@@ -52,11 +53,12 @@ class Played(NamedTuple):
 
 
 def play(prompts: int = PROMPTS) -> Played:
-    """Five Rounds for each prompt."""
+    """Five Rounds for each prompt; the project's AGENTS.md changes before every second one, from the third on."""
     with tempfile.TemporaryDirectory() as directory, llm_server() as server:
         place = Path(directory)
         project = place / "project"
         shutil.copytree(PROJECT, project)
+        _instruct(project, 0)
         arguments = ("--model", "provider:openai:gpt-5")
         contents: list[dict[str, str]] = []
         with Agent(place / "state", *arguments, env=server.environment()) as agent:
@@ -67,6 +69,8 @@ def play(prompts: int = PROMPTS) -> Played:
                 agent.prompt(session, _PROMPT.format(number=number), seconds=120)
                 contents += [_contents(project)] * (len(replies) + 1)
                 _edit_outside(project, number)
+                if number % 2:
+                    _instruct(project, number)
         bodies = [asked.body for asked in server.asked]
         with llm_server(chat("Hi.")) as other:
             with Agent(place / "other", *arguments, env=other.environment()) as agent:
@@ -108,6 +112,15 @@ def _edit_outside(project: Path, number: int) -> None:
     lines = path.read_text().splitlines(keepends=True)
     at = min(len(lines) - 1, 5 + 3 * number)
     path.write_text("".join([*lines[:at], f"# note {number}\n", *lines[at:]]))
+
+
+def _instruct(project: Path, number: int) -> None:
+    """Write the project's instructions; with each number some of their 60 lines differ."""
+    lines = [f"- Rule {line}: keep part {line} of the caches as plain as it is." for line in range(60)]
+    lines[number * 5 : number * 5 + 3] = [
+        f"- Since step {number}: name things of part {part} anew." for part in range(3)
+    ]
+    (project / "AGENTS.md").write_text("\n".join(["# Rules", "", *lines, ""]))
 
 
 def _contents(project: Path) -> dict[str, str]:
