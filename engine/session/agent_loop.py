@@ -113,6 +113,7 @@ class AgentLoop:
         self._round_numbers = []
         self._cancellation = Cancellation()
         stop = t.Stop("error", "internal error")
+        self._calls.model.expect()
         try:
             effect = turn.feed(t.Begin())
             while not isinstance(effect, t.Stop):

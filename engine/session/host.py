@@ -15,7 +15,7 @@ imports inside functions name their stage.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from functools import cached_property, partial
 from importlib import import_module
@@ -122,7 +122,8 @@ class Host:
             keep_out(place)
         self._redactor = redactor_of(self._environ, settings.hidden_names)
         self._own_model = models
-        self._loaded: set[str] = set()
+        self._awaited: dict[str, anyio.Event] = {}
+        """By the name of a model whose library is loaded: whether a turn waits for it."""
         if models is None and must_have_model and settings.model != DEFAULT_MODEL:
             self._models.make(settings.model)  # so that an unusable model is reported at once
         self._zygote = zygote
@@ -261,26 +262,28 @@ class Host:
         """Start loading what the model's first reply needs, and asking providers for their models.
 
         Only inside `async with`. It loads on a thread, step by step. No step starts while a session serves a request,
-        because that would slow the turn. A request that comes during a step (at most 0.5 s) runs beside it. A reply
-        that needs a missing module loads it first.
+        because that would slow the turn, unless the turn waits for this library. A request that comes during a step (at
+        most 0.5 s) runs beside it. A reply that needs a missing module loads it first.
         """
         assert self._tasks is not None
         if self._own_model is None:
             self._load_ahead(self._settings.model)
             self._tasks.start_soon(self._list_models)
 
-    def _load_ahead(self, model: str) -> None:
+    def _load_ahead(self, model: str, is_awaited: bool = False) -> None:
         assert self._tasks is not None
-        if model not in self._loaded:
-            self._loaded.add(model)
-            self._tasks.start_soon(self._warm_up, model)
+        if model not in self._awaited:
+            self._awaited[model] = anyio.Event()
+            self._tasks.start_soon(self._warm_up, model, self._awaited[model])
+        if is_awaited:
+            self._awaited[model].set()
 
-    async def _warm_up(self, model: str) -> None:
+    async def _warm_up(self, model: str, awaited: anyio.Event) -> None:
         from ..context.models import loading_steps  # of the prompt stage
 
         with suppress(InvalidRequestError):  # which each reply of the model reports
             for step in loading_steps(model):
-                await self.sessions.idle()
+                await _first(self.sessions.idle, awaited.wait)
                 await on_daemon_thread(step)
 
     async def _list_models(self) -> None:
@@ -352,3 +355,15 @@ class Host:
             self._store.rows(limit=1)
 
         sweep(str(self._settings.state_dir / FOLDER))
+
+
+async def _first(*waits: Callable[[], Awaitable[object]]) -> None:
+    """Wait until one of them has ended."""
+
+    async def run(wait: Callable[[], Awaitable[object]]) -> None:
+        await wait()
+        tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        for wait in waits:
+            tasks.start_soon(run, wait)

@@ -73,8 +73,8 @@ class Models(Protocol):
         """Return whether this model asks for statements by calling a tool."""
         ...
 
-    def chosen(self, spec: str, /) -> None:
-        """Note that a session will call this model."""
+    def chosen(self, spec: str, /, *, is_awaited: bool = False) -> None:
+        """Note that a session will call this model; `is_awaited`: in the turn that runs."""
         ...
 
     async def ready(self, spec: str, /) -> None:
@@ -108,6 +108,11 @@ class ModelChoice:
     def is_direct(self) -> bool:
         """Whether nothing but the user's own statements runs."""
         return self.name == DEFAULT_MODEL
+
+    def expect(self) -> None:
+        """Note that the turn that runs calls the model, so that what it needs is loaded beside other preparations."""
+        if not self.is_direct:
+            self._models.chosen(self.spec, is_awaited=True)
 
     @property
     def thinking(self) -> Thinking:

@@ -52,7 +52,7 @@ class OwnModel:
     def calls_tools(self, _spec: str) -> bool:
         return self._settings.calls_tools(self._settings.model)
 
-    def chosen(self, spec: str) -> None:
+    def chosen(self, spec: str, *, is_awaited: bool = False) -> None:
         """Do nothing."""
 
     async def ready(self, spec: str) -> None:
@@ -64,10 +64,10 @@ class ConfiguredModels:
 
     Args:
         keys: the environment with the stored keys.
-        on_choice: called with the name of each model that a session will call.
+        on_choice: called with the name of each model that a session will call, and whether a turn waits for that.
     """
 
-    def __init__(self, settings: Settings, keys: Keys, on_choice: Callable[[str], None]) -> None:
+    def __init__(self, settings: Settings, keys: Keys, on_choice: Callable[[str, bool], None]) -> None:
         self.default = settings.model
         self._settings = settings
         self._keys = keys
@@ -122,8 +122,8 @@ class ConfiguredModels:
     def calls_tools(self, spec: str) -> bool:
         return self._settings.calls_tools(spec)
 
-    def chosen(self, spec: str) -> None:
-        self._on_choice(spec)
+    def chosen(self, spec: str, *, is_awaited: bool = False) -> None:
+        self._on_choice(spec, is_awaited)
 
     async def ready(self, spec: str) -> None:
         """Read keys that were stored meanwhile, and before the first call those that the keyring has.

@@ -248,7 +248,7 @@ def test_names_of_providers_mean_one_key() -> None:
 async def test_model_gets_a_key_that_another_process_replaced(home: dict[str, str], tmp_path: Path) -> None:
     keyring = FakeKeyring()
     keys, others = Keys(home, keyring=keyring), Keys(home, keyring=keyring)
-    models = ConfiguredModels(Settings(state_dir=tmp_path), keys, lambda _: None)
+    models = ConfiguredModels(Settings(state_dir=tmp_path), keys, lambda *_: None)
     others.add("anthropic", KEY)
     await models.ready("provider:anthropic:m")
     assert keys["ANTHROPIC_API_KEY"] == KEY
@@ -262,7 +262,7 @@ async def test_model_gets_a_key_that_another_process_replaced(home: dict[str, st
 async def test_key_that_the_keyring_has_counts_until_it_was_asked(home: dict[str, str], tmp_path: Path) -> None:
     change_keys(home, lambda _: StoredKeys({}, ("anthropic",)))
     keyring = FakeKeyring("it is locked", anthropic=KEY)
-    models = ConfiguredModels(Settings(state_dir=tmp_path), Keys(home, keyring=keyring), lambda _: None)
+    models = ConfiguredModels(Settings(state_dir=tmp_path), Keys(home, keyring=keyring), lambda *_: None)
     before = models.setup_of("provider:anthropic:m")
     assert before is not None
     assert before.is_done

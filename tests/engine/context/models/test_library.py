@@ -122,3 +122,27 @@ async def test_no_step_begins_while_a_session_works(tmp_path: Path, monkeypatch:
             await second.end()
             await all_done.wait()
     assert (early, done) == ([], ["first", "last"])
+
+
+async def test_a_turn_that_waits_for_its_worker_loads_its_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, loaded, starts = asyncio.get_running_loop(), anyio.Event(), threading.Event()
+
+    async def meanwhile(moment: Moment) -> None:
+        if moment == "start":
+            starts.set()
+            await loaded.wait()
+
+    steps = [lambda: starts.wait(PATIENCE), lambda: loop.call_soon_threadsafe(loaded.set)]
+    monkeypatch.setattr("engine.context.models.loading_steps", lambda _spec: steps)
+    environ = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    settings = Settings(state_dir=tmp_path, model="provider:openai:m")
+    environment = HollowEnvironment(meanwhile)
+    with anyio.fail_after(PATIENCE):
+        async with Host(settings, environ, environments=lambda: environment, store=MemoryStore(SystemClock())) as host:
+            session = await host.sessions.create(str(tmp_path))
+            host.warm_up()
+            session.accept("hello")
+            await loaded.wait()
+            assert session.is_busy
