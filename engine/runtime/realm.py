@@ -35,7 +35,6 @@ _STILL_SECONDS: Final = 5.0
 _TURNS: Final[WeakKeyDictionary[Zygote, Turns]] = WeakKeyDictionary()
 _HOLD_SECONDS: Final = 10.0
 _STAY_WRITABLE: Final = "the protected paths could not be made read-only"
-_LONGEST_PATH: Final = 1 << 16
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PROGRAM: Final = (
     f"import sys; sys.path.append({os.path.dirname(_PACKAGE)!r});"
@@ -213,11 +212,12 @@ class Holding:
     """Makes further paths read-only for the workers of one environment.
 
     The directories above such a path become mounts of their own. A process that has opened one before sees it below
-    that mount. So these directories are kept open as they were, and the paths become read-only there too.
+    that mount. One that has opened it later stays in that mount if the user moves the directory. So these directories
+    are kept open as they were before and after, and the paths become read-only there too.
     """
 
     def __init__(self) -> None:
-        self._below: list[tuple[str, int]] = []
+        self._views: list[int] = []
 
     async def hold(self, pid: int, domain: Domain, places: Sequence[str]) -> None:
         """Make absolute paths read-only in the namespaces of that process. Takes some 30 ms.
@@ -233,10 +233,10 @@ class Holding:
                 "pid": pid,
                 "writable": [*domain.writable, domain.scratch],
                 "read_only": places,
-                "below": self._below,
+                "views": self._views,
                 "report": theirs.fileno(),
             }
-            passed = [theirs.fileno(), *(descriptor for _, descriptor in self._below)]
+            passed = [theirs.fileno(), *self._views]
             command = [sys.executable, "-I", "-S", "-c", _PROGRAM]
             try:
                 with anyio.fail_after(_HOLD_SECONDS):
@@ -255,15 +255,15 @@ class Holding:
         reports.setblocking(False)
         with contextlib.suppress(BlockingIOError):
             while True:
-                path, descriptors, _, _ = socket.recv_fds(reports, _LONGEST_PATH, 1)
-                if not path:
+                sent, descriptors, _, _ = socket.recv_fds(reports, 1, 1)
+                if not sent:
                     return
-                self._below += [(os.fsdecode(path), descriptor) for descriptor in descriptors]
+                self._views += descriptors
 
     def close(self) -> None:
         """Close the directories; may be repeated."""
-        while self._below:
-            os.close(self._below.pop()[1])
+        while self._views:
+            os.close(self._views.pop())
 
 
 class Turns:

@@ -8,7 +8,7 @@ import pickle
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -571,3 +571,95 @@ def test_directories_opened_before_lead_around_no_protection(tmp_path: Path, is_
     statements = [enters + OPENS_BEFORE, WRITES_BELOW, WRITES_BELOW, WRITES_BELOW, moves]
     auto(tmp_path, cwd, statements, between=between, directories=more)
     assert [each.read_text() for each in mine] == ["mine\n"] * 3
+
+
+APPENDS: Final = """
+import subprocess
+subprocess.run(["sh", "-c", "for each in {}; do echo planted >> $each; done"])
+"""
+
+
+def makes(name: str) -> Callable[[Path], object]:
+    """What the user does: a repository, or a file and the directories above it."""
+
+    def act(path: Path) -> None:
+        if not name.endswith("/"):
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_text("mine\n")
+        else:
+            subprocess.run(["git", "init", "-q", str(path / name)], check=True)
+
+    return act
+
+
+def moves(source: str, target: str) -> Callable[[Path], object]:
+    return lambda path: (path / source).rename(path / target)
+
+
+def exchanges(path: Path) -> None:
+    moves("work/app/lib", "lib")(path)
+    moves("work/app", "old")(path)
+    moves("lib", "work/app")(path)
+
+
+MOVED: Final[dict[str, tuple[Sequence[Callable[[Path], object]], Sequence[str]]]] = {
+    "inner repository": (
+        [makes("work/app/"), makes("work/app/lib/"), moves("work/app/lib", "work/lib")],
+        ["work/lib/.git/config"],
+    ),
+    "one of two": (
+        [makes("work/app/x/"), makes("work/app/y/"), moves("work/app/y", "work/y")],
+        ["work/y/.git/config"],
+    ),
+    "into another": ([makes("x/"), makes("y/"), moves("x", "y/x")], ["y/x/.git/config"]),
+    "file": (
+        [makes("app1/"), makes("app2/"), makes("app1/.envrc"), moves("app1/.envrc", "app2/.envrc")],
+        ["app2/.envrc"],
+    ),
+    "directory of a file": (
+        [makes("a/b/.envrc"), makes("a/b/c/.envrc"), moves("a/b/c", "a/moved")],
+        ["a/moved/.envrc", "a/b/.envrc"],
+    ),
+    "exchange": ([makes("work/app/"), makes("work/app/lib/"), exchanges], ["work/app/.git/config"]),
+}
+"""What the user does after each statement, and the protected files that are there in the end."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MOVED)
+def test_what_the_user_moves_stays_protected(tmp_path: Path, name: str) -> None:
+    path = project(tmp_path / "project")
+    acts, held = MOVED[name]
+
+    def between(number: int, _agent: Agent, _session: str) -> None:
+        if number < len(acts):
+            acts[number](path)
+
+    auto(tmp_path, path, [*map(str, range(len(acts))), APPENDS.format(" ".join(held))], between=between)
+    assert all((path / each).stat().st_size for each in held)
+    assert not [each for each in held if "planted" in (path / each).read_text()]
+
+
+WORKS_IN_THE_MOVED: Final = """
+import os
+for name in ("app/lib", "moved/lib"):
+    if os.path.isdir(name):
+        before.append(os.open(name, os.O_PATH | os.O_DIRECTORY))
+for each in before:
+    file = library.openat(each, b".envrc", os.O_WRONLY | os.O_APPEND)
+    library.write(file, b"planted", 7)
+"""
+
+
+@pytest.mark.slow
+def test_who_opened_a_directory_before_it_moved_writes_no_file_made_there_later(tmp_path: Path) -> None:
+    path = project(tmp_path / "project")
+    acts = [makes("app/lib/"), makes("moved/"), moves("app/lib", "moved/lib"), makes("moved/lib/.envrc")]
+
+    def between(number: int, _agent: Agent, _session: str) -> None:
+        if number < len(acts):
+            acts[number](path)
+
+    begins = "import ctypes\nlibrary, before = ctypes.CDLL(None), []"
+    auto(tmp_path, path, [begins, *[WORKS_IN_THE_MOVED] * len(acts)], between=between)
+    assert (path / "moved/lib/.envrc").read_text() == "mine\n"

@@ -22,10 +22,9 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import socket
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import PurePath
@@ -56,8 +55,10 @@ _TERMINAL_MAKER: Final = "/dev/ptmx"
 _COVER: Final = "size=64k,nr_inodes=64,mode=700"
 _SUFFICES: Final = 1 << 20
 _REASON_BYTES: Final = 1000
-_ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
-"""How the kernel writes white space in a path."""
+_MOUNT_NUMBER: Final = b"mnt_id:"
+_A_VIEW: Final = b"."
+_File = tuple[int, int]
+"""Device and inode."""
 
 
 @cache
@@ -114,54 +115,92 @@ def enter(writable: Iterable[str], read_only: Iterable[str], hidden: Iterable[st
     _renew_devices(shared_bytes)
 
 
-def hold(
-    pid: int, writable: Sequence[str], read_only: Iterable[str], below: Sequence[tuple[str, int]]
-) -> Sequence[tuple[str, int]]:
+def hold(pid: int, writable: Sequence[str], read_only: Iterable[str], views: Sequence[int]) -> Sequence[int]:
     """Make more paths read-only in the file tree of the process `pid`, and of all processes that share it.
 
-    A file that another one was renamed over is no longer a mount, and a newer file never was. The calling process
-    enters that tree for good, so it must be disposable, with a single thread. Raises OSError.
+    A file that another one was renamed over is no longer a mount, and a newer file never was. The mount of a directory
+    that the user has moved may stay where no path leads any more, though the kernel's table lists it at the new path.
+    So each path is looked up, and the kernel asked what is there. The calling process enters that tree for good, so it
+    must be disposable, with a single thread. Raises OSError.
 
     Args:
         writable, read_only: as in `enter`.
-        below: directories that earlier calls have bound to themselves, with a descriptor each of what is below that.
+        views: descriptors of directories that earlier calls have bound to themselves, as they were before and after.
 
     Returns:
         the same for the directories that this call has bound.
     """
-    mounts = dict(_mounts_of(pid))
+    numbers = os.open("/proc/self/fdinfo", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     descriptors = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in ("user", "mnt")]
     if os.fstat(descriptors[0]).st_ino != os.stat("/proc/self/ns/user").st_ino:
         kernel.enter_namespace(descriptors[0], _NEWUSER)
     kernel.enter_namespace(descriptors[1], _NEWNS)
-    bound, roots = set(mounts), _outermost(writable)
-    found: list[tuple[str, int]] = []
+    by_file: dict[_File, list[int]] = {}
+    for view in views:
+        by_file.setdefault(_file_at(view), []).append(view)
+    found: list[int] = []
+    roots = _outermost(writable)
     for path in read_only:
-        if not mounts.get(path) and path not in writable and _leads_there(path):
-            found += [(directory, os.open(directory, os.O_PATH)) for directory in _above(path, roots, bound)]
-            for directory, descriptor in (*below, *found):
-                _attach_below(directory, descriptor, path)
-            _bind_read_only(path, roots, bound)
+        if path in writable or not _is_in(path, roots) or not _leads_there(path):
+            continue
+        for directory in _above(path, roots):
+            if not _is_mount(directory, numbers):
+                both = _bound(directory)
+                by_file.setdefault(_file_at(directory), []).extend(both)
+                found += both
+        for directory in map(str, PurePath(path).parents):
+            for view in by_file.get(_file_at(directory), ()):
+                _hold_in(view, os.path.relpath(path, directory), path)
+        if not _is_read_only(path):
+            _attach(_clone(path), path, attributes=_ATTR_RDONLY)
     return found
 
 
-def _attach_below(directory: str, descriptor: int, path: str) -> None:
-    """Make the path read-only for whoever has opened the directory before it was bound to itself."""
-    if PurePath(path).is_relative_to(directory):
-        try:
-            _attach(_clone(path), os.path.relpath(path, directory), attributes=_ATTR_RDONLY, place=descriptor)
-        except OSError as error:
-            if error.errno != errno.EINVAL:  # the directory is another worker's, with a file tree of its own
-                raise
+def _bound(directory: str) -> tuple[int, int]:
+    """Bind a directory to itself; return descriptors of it as it was before, and as it is now."""
+    before = os.open(directory, os.O_PATH | os.O_CLOEXEC)
+    _attach(_clone(directory), directory)
+    return before, os.open(directory, os.O_PATH | os.O_CLOEXEC)
 
 
-def _mounts_of(pid: int) -> Iterator[tuple[str, bool]]:
-    """The mount points of a process, and whether each is read-only; the topmost at a path comes last."""
-    with open(f"/proc/{pid}/mountinfo", "rb") as lines:
-        for line in lines:
-            fields = line.split()
-            path = _ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), fields[4])
-            yield os.fsdecode(path), b"ro" in fields[5].split(b",")
+def _hold_in(view: int, below: str, path: str) -> None:
+    """Make the path read-only for whoever has opened a directory above it that was bound to itself or moved later."""
+    try:
+        there = os.open(below, os.O_PATH | os.O_CLOEXEC, dir_fd=view)
+    except OSError:  # another file system is mounted there, or it is gone
+        return
+    try:
+        if not _is_read_only(there):
+            _attach(_clone(path), below, attributes=_ATTR_RDONLY, place=view)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # the directory is another worker's, with a file tree of its own
+            raise
+    finally:
+        os.close(there)
+
+
+def _file_at(place: str | int) -> _File:
+    found = os.stat(place)
+    return found.st_dev, found.st_ino
+
+
+def _is_read_only(place: str | int) -> bool:
+    """Return whether the mount that the kernel finds there is read-only."""
+    return bool(os.statvfs(place).f_flag & os.ST_RDONLY)
+
+
+def _is_mount(directory: str, numbers: int) -> bool:
+    """Return whether a look-up of the directory enters a mount of its own; `numbers` are `/proc/self/fdinfo`."""
+    return _mount_of(directory, numbers) != _mount_of(os.path.dirname(directory), numbers)
+
+
+def _mount_of(path: str, numbers: int) -> bytes:
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        with open(os.open(str(descriptor), os.O_RDONLY | os.O_CLOEXEC, dir_fd=numbers), "rb") as lines:
+            return next(line for line in lines if line.startswith(_MOUNT_NUMBER))
+    finally:
+        os.close(descriptor)
 
 
 def follow_outside() -> None:
@@ -197,21 +236,24 @@ def _bind_above(path: str, roots: Collection[str], bound: set[str]) -> bool:
     `bound` are those that are bound already: binding them again would copy all mounts below. Returns whether the path
     is in a root.
     """
-    if not any(PurePath(path).is_relative_to(each) for each in roots):
-        return False
-    for directory in _above(path, roots, bound):
-        _attach(_clone(directory), directory)
-        bound.add(directory)
-    return True
+    for directory in _above(path, roots):
+        if directory not in bound:
+            _attach(_clone(directory), directory)
+            bound.add(directory)
+    return _is_in(path, roots)
 
 
-def _above(path: str, roots: Collection[str], bound: Collection[str]) -> Sequence[str]:
-    """Return the directories between a root and the path that are not bound, the outermost first."""
+def _is_in(path: str, roots: Collection[str]) -> bool:
+    return any(PurePath(path).is_relative_to(each) for each in roots)
+
+
+def _above(path: str, roots: Collection[str]) -> Sequence[str]:
+    """Return the directories between a root and the path, the outermost first."""
     root = next((each for each in roots if PurePath(path).is_relative_to(each)), None)
     if root is None:
         return ()
     on_the_way = [str(each) for each in PurePath(path).parents if each != PurePath(root) and each.is_relative_to(root)]
-    return [directory for directory in reversed(on_the_way) if directory not in bound]
+    return on_the_way[::-1]
 
 
 def _renew_devices(shared_bytes: int) -> None:
@@ -277,9 +319,9 @@ def main() -> None:
     """
     wanted = json.load(sys.stdin)
     try:
-        found = hold(wanted["pid"], wanted["writable"], wanted["read_only"], wanted["below"])
+        found = hold(wanted["pid"], wanted["writable"], wanted["read_only"], wanted["views"])
         with socket.socket(fileno=wanted["report"]) as reports:
-            for directory, descriptor in found:
-                socket.send_fds(reports, [os.fsencode(directory)], [descriptor])
+            for view in found:
+                socket.send_fds(reports, [_A_VIEW], [view])
     except OSError as error:
         sys.exit(str(error))
