@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import anyio
@@ -43,7 +44,7 @@ def domain_of(
     scratch: str,
     state: str,
     protected: Sequence[str],
-    keys: str = "",
+    keys: Sequence[str] = (),
     is_open: bool = False,
 ) -> Domain:
     """Return what statements of a session may change directly.
@@ -55,14 +56,14 @@ def domain_of(
         scratch: its directory for temporary files.
         state: where sessions are stored.
         protected: files in the directories that other programs run without a question.
-        keys: the directory with the file of keys, if there is one.
+        keys: the directories that have the file of keys, or get it when the user stores the first key.
         is_open: whether part of this program is in the directories and cannot be protected.
     """
     # The kernel cannot protect a link, and a file that replaces it would be trusted from the next start on.
     is_closed = not is_open and not ways_in(tuple(roots))
     writable = tuple(map(str, roots)) if mode == "auto" and is_closed else ()
     # Hiding a directory would hide a session's directory inside of it.
-    hidden = [each for each in (state, keys) if each and not any(is_inside(root, (each,)) for root in roots)]
+    hidden = [each for each in dict.fromkeys((state, *keys)) if not any(is_inside(root, (each,)) for root in roots)]
     return Domain(
         scratch=scratch,
         writable=writable,
@@ -119,7 +120,8 @@ class Confinement:
         self._protection = protection
         self._scratch = scratch
         self._state = str(parts.settings.state_dir)
-        self._key_file = os.path.realpath(key_path(parts.spec.variables))
+        self._key_path = key_path(parts.spec.variables)
+        self._has_home = any(parts.spec.variables.get(name) for name in ("HOME", "XDG_CONFIG_HOME"))
         self._by_model = by_model
         self._dismissed = dismissed
         self._rights = UNHELD
@@ -154,9 +156,14 @@ class Confinement:
             scratch=self._scratch.path,
             state=self._state,
             protected=self._protected,
-            keys=os.path.dirname(self._key_file) if os.path.exists(self._key_file) else "",
+            keys=self._key_directories,
             is_open=self._is_open,
         )
+
+    @property
+    def _key_directories(self) -> tuple[str, ...]:
+        """Where the user's file of keys is or will be: beside the settings, and where a link in its place leads now."""
+        return os.path.realpath(self._key_path.parent), os.path.dirname(os.path.realpath(self._key_path))
 
     @property
     def _is_open(self) -> bool:
@@ -203,8 +210,14 @@ class Confinement:
         return tuple(map(os.path.realpath, (self._scratch.path, *self._facts.writable)))
 
     def prepare(self, domain: Domain) -> None:
-        """Make the scratch directory for a fresh worker. Raises EnvironmentUnavailableError."""
+        """Make the scratch directory for a fresh worker, and directories of keys: only existing ones can be hidden.
+
+        Raises EnvironmentUnavailableError.
+        """
         self._marks = self._chosen_marks if domain.writable else None
+        for directory in self._key_directories if self._has_home else ():
+            with suppress(OSError):
+                os.makedirs(directory, mode=0o700, exist_ok=True)
         try:
             self._scratch.make()
         except OSError as error:

@@ -15,6 +15,7 @@ from acp_adapter.sign_in import IN_TERMINAL, SIGN_IN
 from engine.core.key_file import StoredKeys, change_keys, key_path
 from engine.runtime.system_keyring import NO_ANSWER
 from tests.support.agents import AGENT, Agent
+from tests.support.breaking import auto
 from tests.support.commands import Home
 from tests.support.keyrings import configure_keyring
 from tests.support.llm_answers import anthropic
@@ -163,6 +164,50 @@ def test_sandboxed_statement_finds_no_file_of_keys(tmp_path: Path, project: Path
         change_keys({"HOME": str(home)}, lambda _: StoredKeys({"anthropic": KEY}))
         assert agent.prompt(session, "hello", seconds=SECONDS) == "end_turn"
         assert "nothing" in str(agent.received)
+
+
+WAITS_FOR_THE_KEY = """
+import subprocess, sys
+program = '''
+import time
+while True:
+    try:
+        text = open({path!r}).read()
+        if text:
+            open("found", "w").write(text[::-1])
+            break
+    except OSError:
+        pass
+    time.sleep(0.01)
+'''
+subprocess.Popen([sys.executable, "-I", "-S", "-c", program])
+"""
+
+
+@pytest.mark.parametrize("there", ["nothing", "directory", "dangling link", "another directory"])
+def test_program_of_a_statement_finds_no_key_that_the_user_stores_later(
+    tmp_path: Path, project: Path, there: str
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    environ = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "mine") if there == "another directory" else ""}
+    path = key_path(environ)
+    if there in ("directory", "dangling link"):
+        path.parent.mkdir(parents=True)
+    if there == "dangling link":
+        path.symlink_to(home / "dotfiles/keys.json")
+
+    def stores(number: int, _agent: Agent, _session: str) -> None:
+        if number == 0:
+            change_keys(environ, lambda _: StoredKeys({"anthropic": KEY}))
+            time.sleep(0.5)
+
+    auto(
+        tmp_path, project, [WAITS_FOR_THE_KEY.format(path=os.path.realpath(path)), "1"], environ=environ, between=stores
+    )
+    assert KEY in path.read_text()
+    assert path.parent.stat().st_mode & 0o077 == 0 or there in ("directory", "dangling link")
+    assert not (project / "found").exists()
 
 
 @pytest.mark.parametrize("ends", [Agent.close, Agent.kill])
