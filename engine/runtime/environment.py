@@ -119,6 +119,14 @@ class Environment(Protocol):
         """
         ...
 
+    @property
+    def hides_all(self) -> bool:
+        """Whether the current namespace still sees none of the directories that its domain hides.
+
+        A directory that was made anew or moved after its start is not hidden. True without a namespace or its mounts.
+        """
+        ...
+
     def stopped(self) -> AbstractAsyncContextManager[bool]:
         """Stop the sandboxed processes of all the host's sessions, and exclude `acting`.
 

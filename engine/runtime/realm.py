@@ -266,6 +266,18 @@ class Holding:
             os.close(self._views.pop())
 
 
+def is_seen_by(pid: int, directory: str) -> bool:
+    """Return whether a process finds the same directory at an absolute path as this one: it is there, and not hidden.
+
+    Asks the kernel, because a number that the file system gives to a new directory may be that of the old one.
+    """
+    try:
+        theirs, ours = os.stat(f"/proc/{pid}/root{directory}"), os.stat(directory)
+    except OSError:
+        return False
+    return os.path.samestat(theirs, ours)
+
+
 class Turns:
     """A lock for changes of files by the host: shared by several changes, or exclusive while statements are stopped."""
 

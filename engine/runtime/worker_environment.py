@@ -51,7 +51,7 @@ from .connection import Connection, Received, WorkerConnection
 from .control_channel import Death, Parent
 from .environment import EnvironmentSpec, Limits
 from .programs import CommandRun, ForkedProgram
-from .realm import Realm, turns_of
+from .realm import Realm, is_seen_by, turns_of
 from .rebuild import Rebuild
 from .statement_run import SentContents, StatementRun, ask, wait_for
 from .worker.framing import ProtocolError
@@ -185,6 +185,14 @@ class WorkerEnvironment:
                 "the worker's process is unknown, so no more paths can be made read-only for it"
             )
         await self._holding.hold(self.pid, domain, places)
+
+    @property
+    def hides_all(self) -> bool:
+        """See `Environment.hides_all`."""
+        domain, pid = None if self._spec is None else self._spec.domain, self.pid
+        if domain is None or "mounts" not in self.layers or pid is None:
+            return True
+        return not any(is_seen_by(pid, place) for place in domain.hidden)
 
     def stopped(self) -> AbstractAsyncContextManager[bool]:
         """See `Environment.stopped`."""

@@ -133,6 +133,8 @@ class Confinement:
         """The state of protected files when the sandbox was chosen."""
         self._marks: Mapping[str, Mark | None] | None = None
         """The state of the files that the kernel protects now; None if statements can write none of them anyway."""
+        self._is_exposed = False
+        """Whether the last worker saw a directory that must be hidden."""
         self._late: list[Appeared] = []
         """Files that appeared between two statements, of which the user may have made some."""
 
@@ -189,17 +191,18 @@ class Confinement:
         self._places = self._protection.current_places()
 
     def renew(self) -> bool:
-        """Look for protected files again, for a fresh worker; return whether they differ from those of the last one.
+        """Look for protected files again, for a fresh worker; return whether the mounts of the last one are too old.
 
         Then its checkpoints must not be used either, because they have its mounts. Blocks.
         """
+        is_exposed, self._is_exposed = self._is_exposed, False
         if not self._is_sandboxing or self._places is None:
-            return False
+            return is_exposed
         if self._marks is not None:
             self._take_late(self._marks)
         before = self._places, self._chosen_marks
         self._choose_places()
-        return self._marks is not None and before != (self._places, self._chosen_marks)
+        return is_exposed or (self._marks is not None and before != (self._places, self._chosen_marks))
 
     @property
     def distrusted(self) -> tuple[str, ...]:
@@ -226,18 +229,20 @@ class Confinement:
     async def hold(self, environment: Environment) -> None:
         """Let the kernel protect files that were made or replaced since the last time.
 
-        Raises EnvironmentUnavailableError.
+        Raises EnvironmentUnavailableError, also if a hidden directory was made anew: only a fresh worker hides it.
         """
+        if not environment.hides_all:
+            self._is_exposed = True
+            raise EnvironmentUnavailableError("statements would see a directory that must be hidden")
         if self._marks is None or self._marks == (marks := self._protection.marks()):
             return
         self._take_late(self._marks)
         await environment.hold(await anyio.to_thread.run_sync(self._protection.places))
         self._marks = marks
 
-    @property
-    def is_holding(self) -> bool:
-        """Whether all protected files are as when the kernel last protected them."""
-        return self._marks is None or self._marks == self._protection.marks()
+    def is_holding(self, environment: Environment) -> bool:
+        """Whether all protected files are as when the kernel last protected them, and hidden directories hidden."""
+        return environment.hides_all and (self._marks is None or self._marks == self._protection.marks())
 
     def _take_late(self, before: Mapping[str, Mark | None]) -> None:
         self._late += (each._replace(was_nothing=False) for each in self._protection.appeared(before))

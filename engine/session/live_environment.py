@@ -303,7 +303,7 @@ class LiveEnvironment:
         environment = self._environment
         if environment is None or self.step.locked() or not environment.idle:
             return None
-        if self._confinement.wanted() != self._domain or not self._confinement.is_holding:
+        if self._confinement.wanted() != self._domain or not self._confinement.is_holding(environment):
             return None
         is_told = self._readings.count <= self._reads and not self._values.pending
         return environment if is_told and self._values.has_arrived(environment) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import psutil
 import pytest
 
 from acp_adapter.sign_in import IN_TERMINAL, SIGN_IN
-from engine.core.key_file import StoredKeys, change_keys, key_path
+from engine.core.key_file import FILE, StoredKeys, change_keys, key_path
 from engine.runtime.system_keyring import NO_ANSWER
 from tests.support.agents import AGENT, Agent
 from tests.support.breaking import auto
@@ -208,6 +209,62 @@ def test_program_of_a_statement_finds_no_key_that_the_user_stores_later(
     assert KEY in path.read_text()
     assert path.parent.stat().st_mode & 0o077 == 0 or there in ("directory", "dangling link")
     assert not (project / "found").exists()
+
+
+LOOKS_FOR_THE_KEY = """
+import os
+for folder, _, files in os.walk({home!r}):
+    for each in files:
+        text = open(os.path.join(folder, each)).read()
+        if "typed-into-a" in text:
+            open("found", "a").write(folder)
+if {ends}:
+    os._exit(1)
+"""
+
+
+def stores_again(home: Path, moves: Callable[[Path], object]) -> None:
+    moves(key_path({"HOME": str(home)}).parent)
+    change_keys({"HOME": str(home)}, lambda _: StoredKeys({"anthropic": KEY}))
+
+
+def links(directory: Path) -> None:
+    target = directory.parents[1] / "dotfiles"
+    target.mkdir()
+    (directory / FILE).rename(target / FILE)
+    (directory / FILE).symlink_to(target / FILE)
+
+
+MOVES: dict[str, Callable[[Path], object]] = {
+    "nothing": lambda directory: None,
+    "removed": shutil.rmtree,
+    "above moved": lambda directory: shutil.move(directory.parent, directory.parents[1] / "old"),
+    "file is a link": links,
+}
+
+
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("name", MOVES)
+def test_keys_that_the_user_stores_in_a_new_directory_are_hidden(
+    tmp_path: Path, project: Path, name: str, ends: bool
+) -> None:
+    """Also from what a checkpoint restores, whose mounts are older than the directory."""
+    home = tmp_path / "home"
+    change_keys({"HOME": str(home)}, lambda _: StoredKeys({"anthropic": KEY}))
+
+    def between(number: int, _agent: Agent, _session: str) -> None:
+        if number == 1:
+            stores_again(home, MOVES[name])
+        if number == 1 and name == "above moved":
+            shutil.rmtree(home / "old")
+
+    first, later = (LOOKS_FOR_THE_KEY.format(home=str(home), ends=each) for each in (ends, False))
+    environ = {"HOME": str(home), "XDG_CONFIG_HOME": "", "REWINDOW_RESTORE_BY": "checkpoints"}
+    statements = ["x = 1", first, later, "open('value', 'w').write(str(x))"]
+    auto(tmp_path, project, statements, environ=environ, between=between)
+    assert KEY in key_path(environ).read_text()
+    assert not (project / "found").exists()
+    assert (project / "value").read_text() == "1"
 
 
 @pytest.mark.parametrize("ends", [Agent.close, Agent.kill])

@@ -63,6 +63,8 @@ class HollowEnvironment:
         await self._take("start")
         self.alive = True
 
+    hides_all: bool = True
+
     async def hold(self, places: Sequence[str]) -> None:
         self.held = places
 
