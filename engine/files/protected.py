@@ -237,7 +237,7 @@ class Protection:
             repositories: list[str] = []
             rows = list(_rows_below(root, os.path.dirname(root), (os.path.basename(root),)))
             for folder, names in _folders(root, _is_git, times=folders):
-                repositories += (each for each in _repositories_at(folder, names) if each != git)
+                repositories += (each for each in _repositories_at(folder, names, folders) if each != git)
                 rows += _rows_at(folder, names)
                 linked += _rows_behind_links(folder, names)
             for repository in (git, *repositories[:_MOST]):
@@ -499,31 +499,37 @@ def _rows_behind_links(folder: str, names: Iterable[str]) -> Iterator[str]:
             yield from (os.path.join(folder, name, second) for first, second in _TWO_PARTS if name.casefold() == first)
 
 
-def _repositories_at(folder: str, names: Iterable[str]) -> Iterator[str]:
-    """Yield the `.git` of a work tree, repositories of its submodules, and the folder if it is a bare repository."""
+def _repositories_at(folder: str, names: Iterable[str], times: dict[str, int]) -> Iterator[str]:
+    """Yield the `.git` of a work tree, repositories of its submodules, and the folder if it is a bare repository.
+
+    `times` is filled as by `_folders`, with directories in which git makes further submodules; some may be missing.
+    """
     git = os.path.join(folder, _GIT)
     if os.path.lexists(git):
         yield git
-        yield from _submodules(os.path.join(git, "modules"))
+        yield from _submodules(os.path.join(git, "modules"), times)
         with suppress(OSError):
             for name in sorted(os.listdir(os.path.join(git, WORK_TREES)))[:_MOST]:
-                yield from _submodules(os.path.join(git, WORK_TREES, name, "modules"))
+                yield from _submodules(os.path.join(git, WORK_TREES, name, "modules"), times)
     if _may_be_whole(frozenset(map(str.casefold, names))):
         yield folder
 
 
 def _growing_in(repository: str) -> Iterator[str]:
-    """Yield directories of a repository in which git makes further ones with configuration; some may be missing."""
-    yield os.path.join(repository, "modules")
+    """Yield directories of a repository in which git makes linked work trees, and those; some may be missing."""
     work_trees = os.path.join(repository, WORK_TREES)
     yield work_trees
     with suppress(OSError):
         yield from (os.path.join(work_trees, name) for name in sorted(os.listdir(work_trees))[:_MOST])
 
 
-def _submodules(modules: str) -> Iterator[str]:
-    """Yield the repositories below a `modules` directory, nested ones too; their names may have slashes."""
-    return (folder for folder, names in _folders(modules, _is_data) if not {"HEAD", "config"}.isdisjoint(names))
+def _submodules(modules: str, times: dict[str, int]) -> Iterator[str]:
+    """Yield the repositories below a `modules` directory, nested ones too; their names may have slashes.
+
+    `times` is filled as by `_folders`.
+    """
+    found = _folders(modules, _is_data, times=times)
+    return (folder for folder, names in found if not {"HEAD", "config"}.isdisjoint(names))
 
 
 def _is_git(_: Collection[str], name: str) -> bool:

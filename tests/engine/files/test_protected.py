@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -667,3 +668,33 @@ def test_a_pipe_that_was_a_file_a_moment_ago_is_empty(tmp_path: Path, monkeypatc
     os.mkfifo(tmp_path / "config")
     monkeypatch.setattr(os.path, "isfile", lambda _: True)  # as a check before the swap would say
     assert beginning_of(str(tmp_path / "config")) == ""
+
+
+@pytest.mark.parametrize("before", [(), ("libs/one",), ("libs/one", "two")])
+@pytest.mark.parametrize("of", ["", "worktrees/w/", "modules/outer/", "worktrees/w/modules/outer/"])
+def test_a_submodule_that_is_cloned_later_is_found(tmp_path: Path, of: str, before: tuple[str, ...]) -> None:
+    """In a work tree elsewhere nothing else in the session's directory changes."""
+    repository = tmp_path / ".git" / of
+    for each in ("", "worktrees/w", *(f"{of}modules/{name}" for name in before)):
+        (tmp_path / ".git" / each).mkdir(parents=True, exist_ok=True)
+        (tmp_path / ".git" / each / "HEAD").touch()
+    repository.mkdir(parents=True, exist_ok=True)
+    (repository / "HEAD").touch()
+    protection = Protection((str(tmp_path),))
+    marks = protection.marks() if protection.places() else {}
+    time.sleep(0.02)  # a file system may count time in ticks
+    made = repository / "modules/libs/later"
+    made.mkdir(parents=True)
+    (made / "config").touch()
+    assert protection.marks() != marks
+    assert str(made / "config") in protection.current_places()
+
+
+def test_a_submodule_that_is_still_being_cloned_is_found_when_it_is_whole(tmp_path: Path) -> None:
+    made = tmp_path / ".git/worktrees/w/modules/libs/later"
+    made.mkdir(parents=True)
+    protection = Protection((str(tmp_path),))
+    protection.places()
+    time.sleep(0.02)
+    (made / "config").touch()
+    assert str(made / "config") in protection.current_places()
