@@ -43,6 +43,7 @@ class Abacus:
 
     def __init__(self) -> None:
         self.alive = self.idle = False
+        self.hides_all = True
         self.layers: Sequence[Layer] = ()
         self.rerunning: engine.ExecutionId | None = None
         self.ran: list[str] = []
