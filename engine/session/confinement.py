@@ -231,7 +231,7 @@ class Confinement:
 
         Raises EnvironmentUnavailableError, also if a hidden directory was made anew: only a fresh worker hides it.
         """
-        if not environment.hides_all:
+        if not self._is_hiding(environment):
             self._is_exposed = True
             raise EnvironmentUnavailableError("statements would see a directory that must be hidden")
         if self._marks is None or self._marks == (marks := self._protection.marks()):
@@ -242,7 +242,10 @@ class Confinement:
 
     def is_holding(self, environment: Environment) -> bool:
         """Whether all protected files are as when the kernel last protected them, and hidden directories hidden."""
-        return environment.hides_all and (self._marks is None or self._marks == self._protection.marks())
+        return self._is_hiding(environment) and (self._marks is None or self._marks == self._protection.marks())
+
+    def _is_hiding(self, environment: Environment) -> bool:
+        return not self._is_sandboxing or environment.hides_all
 
     def _take_late(self, before: Mapping[str, Mark | None]) -> None:
         self._late += (each._replace(was_nothing=False) for each in self._protection.appeared(before))
