@@ -42,7 +42,7 @@ class Abacus:
     """A fake Environment from outside: its statements are sums, such as `1 + 2`."""
 
     def __init__(self) -> None:
-        self.alive, self.idle, self.hides_all = False, False, True
+        self.alive = self.idle = False
         self.layers: Sequence[Layer] = ()
         self.rerunning: engine.ExecutionId | None = None
         self.ran: list[str] = []
