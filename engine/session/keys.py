@@ -63,6 +63,8 @@ class Keys(Mapping[str, str]):
         self._given = keyring
         self._asking = threading.Lock()
         """Held while the keyring is used, which may take long."""
+        self._failed = 0
+        """How often the keyring did not give what it was asked for."""
         self._changing = threading.RLock()
         """Held for moments, while the values below change together."""
         self._file = StoredKeys()
@@ -139,9 +141,12 @@ class Keys(Mapping[str, str]):
     def read(self, *, everywhere: bool = False) -> None:
         """Read the file, and from the keyring the keys that it lists, or with `everywhere` those of all providers.
 
-        Blocks for as long as the keyring may take. A problem is noted.
+        Blocks for as long as the keyring may take. A problem is noted; who waited meanwhile does not ask again.
         """
+        failed = self._failed
         with self._asking:
+            if failed != self._failed and not everywhere:
+                return
             with self._changing:
                 if everywhere:
                     self._load(mark_of(self._environ))
@@ -153,6 +158,7 @@ class Keys(Mapping[str, str]):
                 found, self._keyring_problem = self._keyring.get(names), ""
             except KeyringError as error:
                 self._keyring_problem = str(error)
+                self._failed += 1
                 return
             with self._changing:
                 if self._mark == mark:

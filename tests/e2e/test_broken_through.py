@@ -467,7 +467,7 @@ def test_a_file_that_is_run_later_is_held(tmp_path: Path, name: str) -> None:
 # --- code of a project's environment ----------------------------------------------------------------------------------
 
 PLANTS_IT: Final = """
-import os, sys
+import os, subprocess, sys
 version = '%d.%d' % sys.version_info[:2]
 site = '.venv/lib/python' + version + '/site-packages'
 os.makedirs(site)
@@ -478,7 +478,7 @@ for name, text in {{
     site + '/sitecustomize.py': 'import os; os.system("touch {marker}")\\n',
     site + '/usercustomize.py': 'import os; os.system("touch {marker}")\\n',
 }}.items():
-    with open(name, 'w') as f: f.write(text)
+    subprocess.run(['cp', '/dev/stdin', name], input=text, text=True, check=True)
 """
 
 

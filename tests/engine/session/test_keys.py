@@ -273,3 +273,28 @@ async def test_key_that_the_keyring_has_counts_until_it_was_asked(home: dict[str
     after = models.setup_of("provider:anthropic:m", is_read=True)
     assert after is not None
     assert after.is_done
+
+
+def test_who_waits_for_a_failing_keyring_does_not_ask_again(home: dict[str, str]) -> None:
+    change_keys(home, lambda _: StoredKeys({}, ("anthropic",)))
+    asked, answers = threading.Event(), threading.Event()
+
+    class Slow(FakeKeyring):
+        def _use(self) -> None:
+            asked.set()
+            assert answers.wait(5)
+            super()._use()
+
+    keyring = Slow("no answer")
+    keys = Keys(home, keyring=keyring)
+    readers = [threading.Thread(target=keys.read) for _ in range(2)]
+    readers[0].start()
+    assert asked.wait(5)
+    readers[1].start()
+    time.sleep(0.05)  # until it waits
+    answers.set()
+    for each in readers:
+        each.join(5)
+    assert (keyring.asked, keys.problem != "") == (1, True)
+    keys.read()
+    assert keyring.asked == 2
