@@ -302,6 +302,9 @@ class NodeBase(ABC):
     def mark_displayed(self, statement: int, rendered: RenderedView, lod: int | None = None) -> None:  # noqa: B027 - most nodes keep no note of it
         """Note that the result of a statement, or the tail after it, shows `rendered` at `lod` or its own level."""
 
+    def mark_other(self) -> None:  # noqa: B027 - most nodes keep no note of it
+        """Note that the conversation shows other content of the node, which is not known here."""
+
     def mark_changed(self) -> None:
         """Note that the content differs from what the model has read."""
         self._changed = True

@@ -94,22 +94,26 @@ class ShownRevisions:
 
     A result or a tail displays a revision; a model has read it once the call with it began to answer. `read` is the one
     that a model read last; `unread` are the first and the last that were displayed since. If no model reads,
-    differences are relative to the first display.
+    differences are relative to the first display. `is_other`: the conversation shows another revision than these, whose
+    content is not known here, because a statement ran again with a different result. Nothing can be compared with it.
     """
 
-    __slots__ = ("read", "unread")
+    __slots__ = ("is_other", "read", "unread")
 
-    def __init__(self, read: ShownRevision | None = None, unread: tuple[ShownRevision, ...] = ()) -> None:
+    def __init__(
+        self, read: ShownRevision | None = None, unread: tuple[ShownRevision, ...] = (), *, is_other: bool = False
+    ) -> None:
         self.read = read
         self.unread = unread
+        self.is_other = is_other
 
     @property
     def last(self) -> ShownRevision | None:
         """The revision that differences are relative to.
 
-        Returns None if nothing was displayed.
+        Returns None if nothing was displayed, or another revision.
         """
-        return self.read or next(iter(self.unread), None)
+        return None if self.is_other else self.read or next(iter(self.unread), None)
 
     def displayed(self, shown: ShownRevision) -> None:
         """Note that a revision was displayed."""
@@ -119,5 +123,5 @@ class ShownRevisions:
         """Note that a model has read all displays; return False if it already had."""
         if not self.unread:
             return False
-        self.read, self.unread = self.unread[-1], ()
+        self.read, self.unread, self.is_other = self.unread[-1], (), False
         return True

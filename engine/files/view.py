@@ -99,8 +99,9 @@ class ViewState(msgspec.Struct, frozen=True, kw_only=True):
     The content of a file is only named by its digest; the loader finds it in the record. `text` is a document that is
     not a file, from `first_line` on, else None. `path`, `title` and `outside` are the document's; `state` to `notice`
     are the revision's, as in RevisionAdopted. `tokens` of None are All. `read` is the revision that a model read last,
-    `unread` the first and the last that were displayed since. `symbol_line` is the line of the symbol in `pos`, counted
-    from 0, and `symbol_gone` tells that the symbol is gone. The others are the handle's attributes of that name.
+    `unread` the first and the last that were displayed since, and `shows_other` is `ShownRevisions.is_other`.
+    `symbol_line` is the line of the symbol in `pos`, counted from 0, and `symbol_gone` tells that the symbol is gone.
+    The others are the handle's attributes of that name.
     """
 
     type: Literal["view"] = "view"
@@ -128,6 +129,7 @@ class ViewState(msgspec.Struct, frozen=True, kw_only=True):
     summary: str = ""
     read: ShownState | None = None
     unread: list[ShownState] = msgspec.field(default_factory=list[ShownState])
+    shows_other: bool = False
     last_touched: int = 0
     pinned: str | None = None
     sparing: bool = False
@@ -178,6 +180,8 @@ def text_of(revision: Revision) -> str | None:
 # --- the handle ------------------------------------------------------------------------------------------------------
 
 
+AS_SHOWN: Final = "has the shown content again"
+"""Follows the title of a view whose change, of which a model has read, was undone."""
 _LONGEST_POS: Final = 80
 _LINE_TOKENS: Final = 4
 """At least the tokens of a line number; every byte of a line is at most one token."""
@@ -351,6 +355,10 @@ class ViewHandle(NodeBase):
             self._shown.displayed(ShownRevision(self._revision, statement))
             self._forget_differences()
 
+    def mark_other(self) -> None:
+        self._shown.is_other = True
+        self._forget_differences()
+
     def mark_projected(self) -> None:
         """Note that the model has read the view.
 
@@ -483,7 +491,7 @@ class ViewHandle(NodeBase):
         if before is None:
             return None
         if now.same_as(before):
-            return f"{self._document.title} has the shown content again" if told else ""
+            return f"{self._document.title} {AS_SHOWN}" if told else ""
         # A model that has read of another change since then must know what the lines are compared with.
         note = f"compared with what statement {self.shown_in} shows" if told and self.shown_in else ""
         return report(self._document.title, self.path or "", before, now, self._context.count, note).delta
@@ -616,6 +624,7 @@ class ViewHandle(NodeBase):
             dirty=[what for what, is_dirty in self._dirty.items() if is_dirty],
             read=None if self._shown.read is None else shown_state(self._shown.read, revision),
             unread=[shown_state(shown, revision) for shown in self._shown.unread],
+            shows_other=self._shown.is_other,
             last_touched=self._last_touched,
             pinned=self._pinned,
             sparing=self._sparing,

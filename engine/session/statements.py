@@ -287,21 +287,18 @@ class StatementRunner:
         )
 
     def _shown_before(self, statement: StatementRecorded) -> tuple[tuple[str, ...], bool]:
-        """Return the renders that the statement's latest execution showed, and whether a model has read them.
+        """Return the renders of the statement that the conversation shows, and whether a model has read them.
 
-        A replay shows nothing, except what was shown before.
+        These are the renders of its latest execution that was not a replay.
         """
         cell = self._timeline.cell(statement.statement_id)
         if cell is None or cell.finished is None:
             return (), False
-        renders = tuple(display.identity for display in cell.finished.displays)
         is_read = self._environment.has_read(cell.finished.seq)
         if cell.finished.mode is None:
-            return renders, is_read
+            return tuple(display.identity for display in cell.finished.displays), is_read
         earlier = cell.started
-        if earlier is None:
-            return (), False
-        return tuple(each for each in renders if each in earlier.known), is_read or earlier.is_known_read
+        return ((), False) if earlier is None else (earlier.known, is_read or earlier.is_known_read)
 
     def _started(self, step: _Step, request: RunRequest) -> ExecutionStarted:
         return ExecutionStarted(

@@ -12,24 +12,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import xxhash
+from msgspec.structs import replace
 
 from engine.context.model import Prompt
+from engine.context.tail.feed import DIFFERED, REBUILT, diverged_sentence
+from engine.context.tail.section_parts import GROUPS, HANDLES, IN_RESULTS, PINS, as_shown_by
+from engine.context.tail.sections import EXPANSIONS
 from engine.core.execution import Display
+from engine.files.view import AS_SHOWN
 from engine.log.events import Event
 from engine.log.events.conversation import ToolResult
 from engine.log.events.going_back import Diverged
-from tests.support.tail_parser import (
-    GROUPS,
-    HANDLES,
-    PINS,
-    SHOWN,
-    STANDING,
-    applied,
-    entries,
-    sections,
-)
+from engine.runtime.worker.handles.states import DIFFERING
+from tests.support.tail_parser import applied, entries, sections
 from tests.support.told import Conversation, conversation
 
+ASKED: Final = (0, 40, 400, 2_000, 4_000)
 PROBE: Final = """
 def _nodes():
     nodes = view.__self__._nodes
@@ -38,15 +36,18 @@ def _nodes():
             "name": nodes.name_of(node), "type": node.obj_type, "title": node.title, "mode": node.mode, "lod": node.lod,
             "tokens": node.tokens if isinstance(node.tokens, int) else 0, "pinned": node.pinned is not None,
             "members": [each.obj_id for each in node.children()], "own": node.measure().text,
+            "wants": [(each.basis.obj_digest_hash, glob.manifest.text) for each in node.wants() if each.work == "index"
+                      for glob in node.held() if getattr(glob, "key", "") == each.path],
             "lines": node.revision.lines if node.obj_type == "view" else (),
-            "texts": {f"{lod} {tokens}": node.Render(lod, tokens or All).text for lod in range(4) for tokens in ASKED},
+            "texts": {f"{lod} {tokens}": node.Render(lod, tokens or All).text
+                      for lod in range(4) for tokens in BUDGETS},
         }
         for node in nodes.all()
     }
 print(_nodes())
 del _nodes
 """
-"""What the worker holds; `ASKED` stands for the budgets that `show` was given."""
+"""What the worker holds, with texts within these budgets; 0 is All, and a token is a character."""
 Nodes = Mapping[str, Mapping[str, Any]]
 
 
@@ -58,6 +59,7 @@ def problems(prompt: Prompt, events: Sequence[Event], nodes: Nodes, contents: Ma
         *_of_handles(parts.get(HANDLES, []), nodes),
         *_of_surfaces(prompt, parts, told, nodes, names),
         *_of_feed(parts, told, nodes, names, contents),
+        *_of_groups(nodes),
     ]
 
 
@@ -77,16 +79,18 @@ def _of_surfaces(
     results = {each.tool_call_id: each.text for each in prompt.messages if isinstance(each, ToolResult)}
     standing = "\n".join(results.values())
     found = list[str]()
-    for heading, wanted in ((GROUPS, outer), (PINS, pinned), (SHOWN, asked)):
+    for heading, wanted in ((GROUPS, outer), (PINS, pinned), (EXPANSIONS, asked)):
         left = "".join(f"{line}\n" for line in parts.get(heading, []))
-        by_result = {names.get(match[1]) for match in re.finditer(r"(\S+) \(statement \d+\)", str(parts.get(STANDING)))}
+        by_result = {
+            names.get(match[1]) for match in re.finditer(r"(\S+) \(statement \d+\)", str(parts.get(IN_RESULTS)))
+        }
         for key in sorted(wanted, key=lambda each: -len(nodes[each]["name"])):
             node = nodes[key]
-            text = _most_detailed(node, told.asked.get(key, []), own=heading != SHOWN)
-            start = re.escape(node["name"]) + (r": [^\n]*" if heading == SHOWN else r" \([^\n]*\)")
-            end = r"\n" if heading == SHOWN else r":\n" if text else r"\n"
+            text = _most_detailed(node, told.asked.get(key, []), own=heading != EXPANSIONS)
+            start = re.escape(node["name"]) + (r": [^\n]*" if heading == EXPANSIONS else r" \([^\n]*\)")
+            end = r"\n" if heading == EXPANSIONS else r":\n" if text else r"\n"
             whole = re.compile(f"^{start}{end}{re.escape(text)}", re.M)
-            clause = re.compile(f"^{start}, shown in the result of statement \\d+\n", re.M)
+            clause = re.compile(rf"^{start}, {as_shown_by(0)[:-1]}\d+\n", re.M)
             left, shown = whole.subn("", left, count=1)
             left, referred = clause.subn("", left, count=1)
             is_listed = heading == GROUPS and key in by_result
@@ -94,10 +98,24 @@ def _of_surfaces(
                 found.append(f"{heading} {node['name']} is shown {shown + referred + is_listed} times: {prompt.tail}")
             elif not shown and text.strip() not in standing and key not in told.touched:
                 found.append(f"{heading} {node['name']}: no result shows {text!r}")
-            elif shown and "different result" not in prompt.tail and _stands(prompt, told, key, text):
+            elif shown and DIFFERING not in prompt.tail and _stands(prompt, told, key, text):
                 found.append(f"{heading} {node['name']} is shown here and in a result: {text!r}")
         if left.strip():
             found.append(f"{heading} has more: {left!r}")
+    return found
+
+
+def _of_groups(nodes: Nodes) -> list[str]:
+    """The headings in a group name its members as they are called now."""
+    found = list[str]()
+    for node in nodes.values():
+        below, waiting = set[str](), [*node["members"]]
+        while waiting:
+            below.add(key := waiting.pop())
+            waiting += [each for each in nodes[key]["members"] if each not in below]
+        said = set(re.findall(r"^# (\S+): ", node["own"], re.M)) if node["type"] == "group" else set[str]()
+        found += [f"two headings of {name}" for name in re.findall(r"^# (\S+), .*\n# \1$", node["own"], re.M)]
+        found += [f"{node['name']} has no {name}" for name in said - {nodes[each]["name"] for each in below}]
     return found
 
 
@@ -109,12 +127,10 @@ def _stands(prompt: Prompt, told: Conversation, key: str, text: str) -> bool:
 
 
 def _most_detailed(node: Mapping[str, Any], asked: Sequence[Display], *, own: bool) -> str:
-    policies = [(each.lod, each.budget) for each in asked if each.given]
-    if own or len(policies) < len(asked):
-        policies.append((node["lod"], node["tokens"]))
-    lod, tokens = min(policies, key=lambda policy: (policy[0], -(policy[1] or 1 << 40)))
-    is_own = (own or len(policies) > len([each for each in asked if each.given])) and (lod, tokens) == policies[-1]
-    return node["own"] if is_own else node["texts"][f"{lod} {tokens}"]
+    given = [(each.lod, each.budget) for each in asked if each.given]
+    policies = [*given, *([(node["lod"], node["tokens"])] if own or len(given) < len(asked) else [])]
+    best = min(policies, key=lambda policy: (policy[0], -(policy[1] or 1 << 40)))
+    return node["texts"][f"{best[0]} {best[1]}"] if best in given else node["own"]
 
 
 def _of_feed(
@@ -131,8 +147,9 @@ def _of_feed(
     found += [f"{name} is no handle" for name in counted if name not in names]
     of_names = [entry[0] for entry in changes if entry[0].startswith("namespace: ")]
     found += [f"said twice: {line}" for line, number in Counter(of_names).items() if number > 1]
-    found += ["rebuilt twice"] * (sum("rebuilt in a new worker" in line for line in of_names) > 1)
-    said = {line.partition(": ")[2] for line in of_names if "ran again with a different result" in line}
+    rebuilds = sum(REBUILT in line for line in of_names)
+    found += [f"{rebuilds} rebuilds instead of {told.rebuilt}"] * (rebuilds != bool(told.rebuilt))
+    said = {line.partition(": ")[2] for line in of_names if DIFFERED in line}
     expected = _net_differences(told.differing)
     found += [f"differences: {said} instead of {expected}"] * (said != expected)
     for line in of_names:
@@ -141,8 +158,13 @@ def _of_feed(
     for first, *diff in changes:
         key = names.get(first.partition(": ")[0])
         base = _base(told, key, contents) if key else None
-        if "has again the content" in first and key not in told.changed:
+        if AS_SHOWN in first and key not in told.changed:
             found.append(f"nobody was told otherwise: {first}")
+        files = re.search(r" changed \((.*?)\)", first) if key in told.read else None
+        for path in files[1].split(", ") if key and files else ():
+            is_shown = f"# {path}\n" in nodes[key]["own"]
+            if is_shown and not any(f" changed in {path}" in line for entry in changes for line in entry):
+                found.append(f"no line of {path}: {first}")
         if key is None or base is None or nodes[key]["type"] == "group" or not diff:
             continue
         changed = applied(base.splitlines(), diff)
@@ -152,16 +174,11 @@ def _of_feed(
 
 
 def _net_differences(differing: Sequence[tuple[int, Diverged]]) -> set[str]:
-    net = dict[tuple[int, str], tuple[str, str]]()
+    net = dict[tuple[int, str], Diverged]()
     for _, each in differing:
-        before, _ = net.get((each.statement, each.aspect), (each.before, ""))
-        net[each.statement, each.aspect] = before, each.after
-    return {
-        f"statement {statement} ran again with a different result: {aspect}: {after or 'nothing'} instead of "
-        f"{before or 'nothing'}"
-        for (statement, aspect), (before, after) in net.items()
-        if before != after
-    }
+        first = net.get((each.statement, each.aspect), each)
+        net[each.statement, each.aspect] = replace(each, before=first.before)
+    return {diverged_sentence(each) for each in net.values() if each.before != each.after}
 
 
 def _base(told: Conversation, key: str, contents: Mapping[str, str]) -> str | None:

@@ -6,12 +6,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-NEW, EARLIER = "Changed since your last statement:", "Changed before that, since you were shown them:"
-EARLIER_ALONE, HANDLES = "Changed since you were shown them:", "Handles (name: "
-GROUPS, SHOWN, PINS = "Groups, as they are now:", "Shown from outside your statements:", "Pinned:"
-STANDING: Final = "As results show them: "
-PAST: Final = "Statements that the summary stands for"
-_HEADINGS: Final = (PAST, NEW, EARLIER, EARLIER_ALONE, HANDLES, GROUPS, STANDING, SHOWN, PINS)
+from engine.context.tail.section_parts import EARLIER, EARLIER_ALONE, GROUPS, HANDLES, IN_RESULTS, NEW, PINS
+from engine.context.tail.sections import EXPANSIONS
+from engine.context.tail.timeline import HEADING
+
+_HEADINGS: Final = (HEADING, NEW, EARLIER, EARLIER_ALONE, HANDLES, GROUPS, IN_RESULTS, EXPANSIONS, PINS)
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
 
 
@@ -20,12 +19,12 @@ def sections(tail: str) -> dict[str, list[str]]:
     found = dict[str, list[str]]()
     current = list[str]()
     for line in tail.splitlines():
-        heading = next((each for each in _HEADINGS if line.startswith(each)), None)
+        heading = next((each for each in _HEADINGS if line.startswith(each.rstrip("\n"))), None)
         if heading is None:
             current.append(line)
         else:
             assert heading not in found, f"{heading} stands twice"
-            current = found[heading] = [line] if heading == STANDING else []
+            current = found[heading] = [line] if heading == IN_RESULTS else []
     return found
 
 

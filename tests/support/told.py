@@ -10,8 +10,9 @@ from engine.log.branches import path_of
 from engine.log.events import Event
 from engine.log.events.conversation import ResultRerendered, ToolCall
 from engine.log.events.execution import ExecutionFinished, StatementRecorded
-from engine.log.events.going_back import Diverged, ReplayBegun, ReplayEnded
+from engine.log.events.going_back import Diverged, HeadMoved, ReplayBegun, ReplayEnded
 from engine.log.events.nodes import MethodCalled, NodeChanged
+from engine.log.events.session import EnvironmentRestored
 from engine.log.facts import Readings
 
 
@@ -27,6 +28,7 @@ class Conversation:
     changed: set[str] = field(default_factory=set[str])
     displays: dict[str, Sequence[Display]] = field(default_factory=dict[str, Sequence[Display]])
     differing: list[tuple[int, Diverged]] = field(default_factory=list[tuple[int, Diverged]])
+    rebuilt: list[int] = field(default_factory=list[int])
 
 
 class Replay:
@@ -48,6 +50,30 @@ class Replay:
                 return [(event.seq, event)]
             case Diverged():
                 self._found.append((event.seq, event))
+            case _:
+                pass
+        return []
+
+
+class Rebuilds:
+    """The rebuilds that are news: neither part of a replay, nor what a replay or a move of the head led to."""
+
+    def __init__(self) -> None:
+        self._in_replay = self._is_expected = False
+
+    def apply(self, event: Event) -> list[int]:
+        """Return the position of the event if it is such a rebuild."""
+        match event:
+            case ReplayBegun() | ReplayEnded():
+                self._in_replay, self._is_expected = isinstance(event, ReplayBegun), True
+            case HeadMoved():
+                self._is_expected = True
+            case ExecutionFinished(mode=None):
+                self._is_expected = self._in_replay
+            case EnvironmentRestored() if not self._is_expected:
+                return [event.seq]
+            case EnvironmentRestored():
+                self._is_expected = self._in_replay
             case _:
                 pass
         return []
@@ -79,12 +105,13 @@ class Statements:
 
 def conversation(events: Sequence[Event]) -> Conversation:
     """Go through the active path."""
-    found, readings, replay, statements = Conversation(), Readings(), Replay(), Statements()
+    found, readings, replay, rebuilds, statements = Conversation(), Readings(), Replay(), Rebuilds(), Statements()
     unread, changes = list[tuple[int, ExecutionFinished]](), list[tuple[int, str]]()
     for event in path_of(events):
         readings.apply(event)
         statements.apply(event)
         found.differing += replay.apply(event)
+        found.rebuilt += rebuilds.apply(event)
         match event:
             case MethodCalled(obj_id=obj_id):
                 found.touched.add(obj_id)
@@ -100,6 +127,7 @@ def conversation(events: Sequence[Event]) -> Conversation:
     found.displays = statements.displays
     found.changed = {obj_id for seq, obj_id in changes if seq < readings.until}
     found.differing = [each for each in found.differing if each[0] >= readings.until]
+    found.rebuilt = [seq for seq in found.rebuilt if seq >= readings.until]
     for _, finished in unread:
         index, is_asked = statements.numbers[finished.statement_id]
         found.failed |= {index} if finished.status != "ok" and not is_asked else set()

@@ -69,6 +69,8 @@ _FOLLOWED: Final = frozenset(
 )
 _FAILED: Final = FeedItem("", "")
 """Replaces the failure of a statement, which is read from the log when it is reported."""
+REBUILT: Final = "rebuilt in a new worker"
+DIFFERED: Final = "ran again with a different result"
 _LONGEST_SOURCE: Final = 80
 _LONGEST_REASON: Final = 300
 _T = TypeVar("_T")
@@ -198,7 +200,7 @@ class Feed:
             self._items.add(event.seq, item, _said(item))
         if not is_known:
             noun = plural(event.executions, "statement")
-            text = f"rebuilt in a new worker: {event.executions} {noun} ran again"
+            text = f"{REBUILT}: {event.executions} {noun} ran again"
             self._items.add(event.seq, FeedItem("", text), ("rebuilt",))
 
 
@@ -326,7 +328,7 @@ def told_of_rebuild(event: EnvironmentRestored) -> Iterable[str]:
 
 def diverged_sentence(event: Diverged) -> str:
     """Tell how a statement differed when it ran again."""
-    return f"statement {event.statement} ran again with a different result: {divergence_phrase(event)}"
+    return f"statement {event.statement} {DIFFERED}: {divergence_phrase(event)}"
 
 
 def divergence_phrase(event: Diverged) -> str:

@@ -27,8 +27,10 @@ HISTORY_TOKENS: Final = 400
 NAMESPACE: Final = "namespace"
 """Replaces the handle's name for changes that are not about a handle."""
 HANDLES: Final = "Handles (name: type, document, mode, lod, tokens used/budget):\n"
-_GROUPS: Final = "Groups, as they are now:\n"
-_PINS: Final = "Pinned:\n"
+GROUPS: Final = "Groups, as they are now:\n"
+PINS: Final = "Pinned:\n"
+IN_RESULTS: Final = "As results show them: "
+"""Begins the line of groups that results show."""
 _SMALLEST: Final = 24
 """Tokens below which a surface is not worth its line."""
 _NAMED: Final = 12
@@ -214,7 +216,7 @@ def groups(surfaces: Sequence[Surface], budget: int, count: Count) -> Part:
     """Write the summaries of groups, important ones first, then which groups results already show."""
     fresh = [each for each in surfaces if not each.shown_in]
     in_results = _shown_in_results([each for each in surfaces if each.shown_in])
-    part = _surfaces(_GROUPS, fresh, budget - (count(in_results) if in_results else 0), count, bare=False)
+    part = _surfaces(GROUPS, fresh, budget - (count(in_results) if in_results else 0), count, bare=False)
     if not in_results:
         return part
     if not part.text and budget < count(in_results):
@@ -224,7 +226,7 @@ def groups(surfaces: Sequence[Surface], budget: int, count: Count) -> Part:
 
 def pins(surfaces: Sequence[Surface], budget: int, count: Count) -> Part:
     """Write the pinned handles with their reasons, and their content if no result shows it."""
-    return _surfaces(_PINS, surfaces, budget, count, bare=True)
+    return _surfaces(PINS, surfaces, budget, count, bare=True)
 
 
 def _shown_in_results(surfaces: Sequence[Surface]) -> str:
@@ -232,7 +234,7 @@ def _shown_in_results(surfaces: Sequence[Surface]) -> str:
         return ""
     named = ", ".join(f"{each.name} (statement {each.shown_in})" for each in surfaces[:_NAMED])
     rest = f" and {len(surfaces) - _NAMED} more" if len(surfaces) > _NAMED else ""
-    return f"As results show them: {named}{rest}\n"
+    return f"{IN_RESULTS}{named}{rest}\n"
 
 
 def _surfaces(heading: str, wanted: Sequence[Surface], budget: int, count: Count, *, bare: bool) -> Part:

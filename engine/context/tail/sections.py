@@ -21,7 +21,7 @@ from ...files.tails import HandleRow, News, Policy
 from . import section_parts, timeline
 from .section_parts import EMPTY, Block, Count, Part, Surface, blocks, feed
 
-_EXPANSIONS: Final = "Shown from outside your statements:\n"
+EXPANSIONS: Final = "Shown from outside your statements:\n"
 _HOW_TO_SHOW: Final = "; show(NAME) shows a handle"
 _SMALL: Final = 96
 """Below this budget only the section of rank 0 has a share; the others get what it leaves."""
@@ -98,7 +98,7 @@ def _groups(state: TailState, count: Count) -> Fit:
 
 def _expansions(state: TailState, count: Count) -> Fit:
     left_out = state.news.expansions_left_out
-    return partial(blocks, _EXPANSIONS, state.expansions, count=count, older=left_out, advice=_HOW_TO_SHOW)
+    return partial(blocks, EXPANSIONS, state.expansions, count=count, older=left_out, advice=_HOW_TO_SHOW)
 
 
 def _pins(state: TailState, count: Count) -> Fit:

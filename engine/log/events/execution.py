@@ -61,8 +61,8 @@ class ExecutionStarted(Event, frozen=True, kw_only=True):
     `round_id` is its Round, and `plan` says whether it ran in plan mode; older logs have neither. In a replay, `mode`
     is the kind of replay and `against` the earlier execution that it is compared with. `answered`: it ran in place of
     `against` and changed nothing outside, because its effects were answered from the record. Older logs have `plan`
-    instead, and such an execution could not open files for writing. `known` are the renders of the statement's
-    execution before; `is_known_read`: a model has read them.
+    instead, and such an execution could not open files for writing. `known` are the renders of the statement
+    that the conversation shows; `is_known_read`: a model has read them.
     """
 
     kind: ClassVar[str] = "execution_started"

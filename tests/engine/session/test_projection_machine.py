@@ -10,17 +10,26 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from engine.files.globs import _MOST_SHOWN
 from tests.support.examples import examples
-from tests.support.projection_reference import PROBE, digest, problems
+from tests.support.larger_budgets import LINES, SIZES, losses
+from tests.support.projection_reference import ASKED, PROBE, Nodes, digest, problems
 from tests.support.timeline_life import Life, WatchedInProcess
 
-_FILES: Final = ("a.txt", "b.txt")
-_ASKED: Final = (0, 40, 400, 2_000, 4_000)
-_name, _file = st.sampled_from(["va", "vb", "vc"]), st.sampled_from(_FILES)
+_FILES: Final = ("a.txt", "b.py")
+_RANDOM: Final = "r = __import__('os').urandom(4).hex()"
+_UNVIEWED: Final = "c.txt"
+_MANY: Final = [f"many/{number}.txt" for number in range(_MOST_SHOWN + 1)]
+"""As many as are listed, and not shown one by one."""
+_name, _file, _any_file = (
+    st.sampled_from(["va", "vb", "vc"]),
+    st.sampled_from(_FILES),
+    st.sampled_from([*_FILES, _UNVIEWED, _MANY[0]]),
+)
 _lod, _tokens = st.integers(0, 3), st.sampled_from([40, 400, 2_000])
 
 
-_lines = st.none() | st.lists(st.sampled_from(["one", "two", "three", "four"]), max_size=5)
+_lines = st.none() | st.just(LINES[:2]) | st.lists(st.sampled_from(LINES), max_size=5)
 _WAYS = st.sampled_from(
     [
         *("/replay {k}", "/replay {k} --live", "/replay {k} {k} --live", "/replay {k} --dry"),
@@ -54,9 +63,10 @@ _HANDLED = st.one_of(
 )
 _OTHER = st.sampled_from(
     [
-        "h = group('*.txt'); None",
+        "h = group('[abc].*'); None",
+        "h = group('c.txt', 'many'); None",
         "tick(); None",
-        "r = __import__('os').urandom(4).hex()",
+        _RANDOM,
         "1 / 0",
         "__import__('pathlib').Path('a.txt').read_text()",
         "held = [va]; del va",
@@ -73,16 +83,17 @@ class ProjectionMachine(RuleBasedStateMachine):
         super().__init__()
         self.life = Life(WatchedInProcess, {"context_budget": 400_000})
         self.contents: dict[str, str] = {}
+        self.bases: dict[str, str] = {}
 
     @initialize()
     def begin(self) -> None:
-        for name in _FILES:
-            self.put(name, ["one", "two"])
+        (self.life.project / "many").mkdir()
+        for name in (*_FILES, _UNVIEWED, *_MANY):
+            self.put(name, LINES[:2])
         self.life.open()
         self.life.session.set_option("ask_about", "acts")
-        self.life.say_as_model(
-            "va = view('a.txt', freq='Sync'); vb = view('b.txt').Run(); vc = va; g = group(vb); None"
-        )
+        self.life.say_as_model("va = view('a.txt', freq='Sync'); vb = view('b.py').Run(); vc = va; g = group(vb)")
+        self.life.say_as_model(f"h = group('c.txt', 'many'); {_RANDOM}")
 
     def teardown(self) -> None:
         self.life.close()
@@ -96,7 +107,7 @@ class ProjectionMachine(RuleBasedStateMachine):
     def run_as_model(self, source: str) -> None:
         self.life.say_as_model(source)
 
-    @rule(changes=st.lists(st.tuples(_file, _lines), min_size=1, max_size=3), tick=st.booleans())
+    @rule(changes=st.lists(st.tuples(_any_file, _lines), min_size=1, max_size=3), tick=st.booleans())
     def change_files(self, changes: list[tuple[str, list[str] | None]], tick: bool) -> None:
         """Change or remove files, with a tick after each or none."""
         for name, lines in changes:
@@ -117,26 +128,39 @@ class ProjectionMachine(RuleBasedStateMachine):
     def ask(self) -> None:
         self.life.say("Go on.")
 
-    @rule(k=st.integers(0, 40), way=_WAYS, source=_SOURCES)
-    def go_back(self, k: int, way: str, source: str) -> None:
-        if way == "load":
-            self.life.open_again()
-        else:
-            self.life.say(way.format(k=1 + k % len(self.life.session.cells), source=source))
+    @rule(k=st.integers(0, 40), ways=st.lists(_WAYS, min_size=1, max_size=2), source=_SOURCES)
+    def go_back(self, k: int, ways: list[str], source: str = "") -> None:
+        for way in ways:
+            if way == "load":
+                self.life.open_again()
+            else:
+                self.life.say(way.format(k=1 + k % len(self.life.session.cells), source=source))
 
     @invariant()
     def the_prompt_is_true(self) -> None:
         if not self.life.has_environment:
             return
         projection = self.life.wait(self.life.session.projection)
-        nodes = literal_eval(self.life.wait(self._probe))
+        nodes = self.nodes(ASKED)
         found = problems(projection.prompt, self.life.session.events, nodes, self.contents)
+        for basis, files in (want for node in nodes.values() for want in node["wants"]):
+            if self.bases.setdefault(basis, files) != files:
+                found.append("an overview of files that have changed counts as theirs")
         assert not found, "\n".join([*found, projection.prompt.tail])
 
-    async def _probe(self) -> str:
-        outcome = await self.life.environment.probe(PROBE.replace("ASKED", repr(_ASKED)))
-        assert outcome.exception is None, outcome.exception
-        return outcome.stdout.text
+    @rule()
+    def more_budget_shows_no_less(self) -> None:
+        for node in self.nodes(SIZES).values() if self.life.has_environment else ():
+            found = [loss for lod in range(4) for loss in losses(node, lod)]
+            assert not found, (node["name"], found)
+
+    def nodes(self, budgets: tuple[int, ...]) -> Nodes:
+        async def probe() -> str:
+            outcome = await self.life.environment.probe(PROBE.replace("BUDGETS", repr(budgets)))
+            assert outcome.exception is None, outcome.exception
+            return outcome.stdout.text
+
+        return literal_eval(self.life.wait(probe))
 
 
 def test_what_a_live_replay_shows_again_was_shown() -> None:
@@ -151,7 +175,7 @@ def test_what_a_live_replay_shows_again_was_shown() -> None:
         for read_first in (False, True):
             if read_first:
                 machine.ask()
-            machine.go_back(2, "/replay {k} --live", "")
+            machine.go_back(2, ["/replay {k} --live"])
             machine.the_prompt_is_true()
             machine.ask()
             machine.the_prompt_is_true()
@@ -163,11 +187,35 @@ def test_a_live_replay_shows_nobody_what_is_new() -> None:
     machine = ProjectionMachine()
     machine.begin()
     try:
-        machine.put("b.txt", ["one"])
+        machine.put("b.py", LINES[:1])
         for _ in range(2):
-            machine.go_back(0, "/replay {k} --live", "")
+            machine.go_back(0, ["/replay {k} --live"])
             machine.the_prompt_is_true()
-        machine.change_files([("b.txt", [])], tick=True)
+        machine.change_files([("b.py", [])], tick=True)
+        machine.the_prompt_is_true()
+    finally:
+        machine.teardown()
+
+
+def test_nothing_is_compared_with_what_a_live_replay_showed() -> None:
+    machine = ProjectionMachine()
+    machine.begin()
+    try:
+        for lines in (LINES[1:2], LINES[:1]):
+            machine.change_files([("a.txt", lines)], tick=True)
+            machine.go_back(0, ["/replay {k} {k} --live"])
+            machine.run(["show(va)"])
+            machine.change_files([("a.txt", [])], tick=True)
+            machine.the_prompt_is_true()
+    finally:
+        machine.teardown()
+
+
+def test_a_chosen_budget_goes_before_one_that_nobody_chose() -> None:
+    machine = ProjectionMachine()
+    machine.begin()
+    try:
+        machine.run(["vc = view('a.txt', lod=1)", "show(vc, lod=1)", "show(vc)"])
         machine.the_prompt_is_true()
     finally:
         machine.teardown()

@@ -102,9 +102,9 @@ class Board:
         self._shown: dict[str, Shown] = {}
         self._smaller = Smaller()
         self._is_unread = False
-        self._known: dict[str, bool] = {}
-        """Renders of the statement's execution before, and whether a model has read them."""
         """Whether no conversation has the result of the running statement."""
+        self._known: dict[str, bool] = {}
+        """Renders of the statement that the conversation shows, and whether a model has read them."""
         self._names = NodeNames(self._nodes, self._documents, self._show, self._ticks, cwd, directories)
 
     def _followed(self) -> Iterable[str]:

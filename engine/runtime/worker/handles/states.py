@@ -42,6 +42,7 @@ _SCHEDULE: Final = ("mode", "freq", "min_turn_interval", "pinned")
 _LISTED: Final = 20
 _KEPT: Final = 4
 """Cached smaller renders of one node."""
+DIFFERING: Final = "gave different results when run again"
 _NAMED: Final = 8
 """The most handles of diverged statements in one heading."""
 Diverged = Mapping[str, tuple[int, ...]]
@@ -107,7 +108,7 @@ class HandleStates:
             node = ViewHandle(self._context(obj_id), document, pos="0:0", tokens=All, lod=wanted.lod)
         read = None if wanted.read is None else self._shown_of(wanted, wanted.read, revision)
         unread = tuple(self._shown_of(wanted, shown, revision) for shown in wanted.unread[-2:])
-        node.restore(wanted, document, revision, ShownRevisions(read, unread))
+        node.restore(wanted, document, revision, ShownRevisions(read, unread, is_other=wanted.shows_other))
         return node
 
     def _group(self, obj_id: str, state: dict[str, Any]) -> NodeBase:
@@ -248,7 +249,7 @@ def reported(
     """The render for the result of that statement, and the place in a file that it shows, if any.
 
     `is_read` is False in a re-run that may see other contents than the original, and in one whose result nobody reads.
-    Renders that are `known` were shown before; the value says whether they were read.
+    Renders that are `known` stand in the conversation; the value says whether they were read.
     """
     node = entry.node
     render = node.rendered if entry.is_own else node.Render(entry.lod, entry.tokens)
@@ -260,6 +261,8 @@ def reported(
         node.mark_displayed(statement, render, entry.lod)
         if known[display.identity]:
             node.mark_projected()
+    elif any(each.startswith(f"{node.obj_id} ") for each in known):
+        node.mark_other()
     if node.path is None or render.first_line is None:
         return display, None
     return display, Location(path=node.path, line=render.first_line)
@@ -385,7 +388,8 @@ class Surfaces:
     """The surfaces of one tail, most important first. Each handle is on at most one of them, once.
 
     Statements from outside the model's turns may have shown a handle with several policies. The most detailed one is
-    used: the finest level, then the largest budget. For a pinned handle or a group, its own policy is one of them.
+    used: the finest level, then the largest budget, then one that somebody chose. For a pinned handle or a group, its
+    own policy is one of them.
     """
 
     def __init__(self, nodes: LiveNodes, names: Mapping[int, str], news: News, smaller: Smaller) -> None:
@@ -429,7 +433,7 @@ class Surfaces:
                 waiting += reversed(node.children())
         named = [text for text in found.values() if text]
         rest = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-        return f"gave different results when run again: {', '.join(named[:_NAMED])}{rest}" if named else ""
+        return f"{DIFFERING}: {', '.join(named[:_NAMED])}{rest}" if named else ""
 
     def _surface(self, node: NodeBase, what: str) -> Surface:
         shown = _most_detailed([Shown(node), *self._asked.get(node.obj_id, ())])
@@ -469,9 +473,9 @@ def _asked_for(node: NodeBase, expansion: Expansion) -> Shown:
 
 
 def _most_detailed(ways: Sequence[Shown]) -> Shown:
-    def detail(shown: Shown) -> tuple[int, int]:
+    def detail(shown: Shown) -> tuple[int, int, bool]:
         lod, tokens = shown.policy
-        return -lod, limit_of(tokens)
+        return -lod, limit_of(tokens), shown.tokens is not None or not shown.node.sparing
 
     return max(ways, key=detail)
 
