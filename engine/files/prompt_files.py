@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from ..core.text import cut_line, first_line, legible_line, plural
 from .guidance import project_root
-from .safe_open import opened_directory, opened_file, user_roots
+from .safe_open import ANYWHERE, opened_directory, opened_file, user_roots
 
 SKILL: Final = "SKILL.md"
 FOLDERS: Final = (".agents", ".claude")
@@ -153,7 +153,7 @@ def _bases(directory: str, home: str, config: str) -> list[_Base]:
     parts = PurePath(directory).relative_to(root).parts
     folders = [root, *(os.path.join(root, *parts[: count + 1]) for count in range(len(parts)))][-_MOST_DIRECTORIES:]
     of_project = [_Base(os.path.join(each, name), roots) for each in reversed(folders) for name in FOLDERS]
-    of_users = [_Base(each, user_roots(each)) for each in (config, *(os.path.join(home, name) for name in FOLDERS))]
+    of_users = [_Base(config, user_roots(config)), *(_Base(os.path.join(home, name), ANYWHERE) for name in FOLDERS)]
     paths = {base.path for base in of_users}  # a home directory may be a project
     return [*(base for base in of_project if base.path not in paths), *of_users]
 

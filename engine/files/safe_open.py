@@ -93,12 +93,14 @@ _ways: set[str] = set()
 """Links on the way to a directory that is kept out: replacing one leads elsewhere."""
 
 
-def user_roots(folder: str) -> tuple[str, ...]:
-    """Return the roots for files that a user keeps in a directory: they may be links to any place.
+ANYWHERE: Final = ("/",)
+"""The roots for a user's files, which may be links to any place. Only not to one that is kept out, or to procfs: a
+statement may have put the link there."""
 
-    Only to no directory that is kept out, except this one, and to no procfs: a statement may have put the link there.
-    """
-    return os.path.realpath(folder), "/"
+
+def user_roots(folder: str) -> tuple[str, ...]:
+    """Return the roots for files in a directory that no statement can write, though it is kept out: links as above."""
+    return os.path.realpath(folder), *ANYWHERE
 
 
 def keep_out(directory: str | os.PathLike[str]) -> None:

@@ -201,7 +201,7 @@ def test_program_of_a_statement_finds_no_key_that_the_user_stores_later(
     def stores(number: int, _agent: Agent, _session: str) -> None:
         if number == 0:
             change_keys(environ, lambda _: StoredKeys({"anthropic": KEY}))
-            time.sleep(0.5)
+            time.sleep(0.5)  # in which a program that sees the file reads it
 
     auto(
         tmp_path, project, [WAITS_FOR_THE_KEY.format(path=os.path.realpath(path)), "1"], environ=environ, between=stores

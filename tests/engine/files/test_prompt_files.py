@@ -72,8 +72,8 @@ def test_skills_come_from_project_and_user_the_nearest_of_a_name_first(project: 
         ("near", "Of project/web/.claude.", (str(project),)),
         ("root", "Of project/.agents.", (str(project),)),
         ("of-config", "Of config.", (str(config), "/")),
-        ("of-home", "Of home/.agents.", (str(home / ".agents"), "/")),
-        ("of-claude", "Of home/.claude.", (str(home / ".claude"), "/")),
+        ("of-home", "Of home/.agents.", ("/",)),
+        ("of-claude", "Of home/.claude.", ("/",)),
     ]
 
 
@@ -92,7 +92,7 @@ def test_commands_are_named_by_their_files_in_any_folder(project: Path) -> None:
 def test_a_home_directory_that_is_a_project_has_its_files_once(tmp_path: Path) -> None:
     skill(tmp_path / ".agents", "one")
     result = prompt_files(str(tmp_path), str(tmp_path), str(tmp_path / "config"))
-    assert [(each.name, each.roots) for each in result.skills] == [("one", (str(tmp_path / ".agents"), "/"))]
+    assert [(each.name, each.roots) for each in result.skills] == [("one", ("/",))]
 
 
 @pytest.mark.parametrize("base", ["config", ".agents"])
@@ -112,6 +112,16 @@ def test_a_users_file_may_be_a_link_except_to_what_is_kept_out(tmp_path: Path, b
     result = prompt_files(str(tmp_path), str(tmp_path), str(config))
     assert [each.name for each in result.commands] == ["mine", "own"]
     assert [OUTSIDE in each for each in result.problems] == [True] * 3
+
+
+def test_a_folder_that_is_a_link_to_what_is_kept_out_has_no_files(tmp_path: Path) -> None:
+    skill(tmp_path / "state", "one")
+    write(tmp_path / "state/commands/two.md", "secret")
+    keep_out(tmp_path / "state")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/.agents").symlink_to(tmp_path / "state")
+    result = prompt_files(str(tmp_path / "home"), str(tmp_path / "home"), str(tmp_path / "config"))
+    assert (result.skills, result.commands) == ((), ())
 
 
 @pytest.mark.parametrize(

@@ -695,6 +695,6 @@ def test_a_submodule_that_is_still_being_cloned_is_found_when_it_is_whole(tmp_pa
     made.mkdir(parents=True)
     protection = Protection((str(tmp_path),))
     protection.places()
-    time.sleep(0.02)
+    time.sleep(0.02)  # as above
     (made / "config").touch()
     assert str(made / "config") in protection.current_places()

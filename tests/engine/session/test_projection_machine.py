@@ -222,7 +222,7 @@ def test_a_chosen_budget_goes_before_one_that_nobody_chose() -> None:
 
 
 def test_each_prompt_is_true() -> None:
-    run_state_machine_as_test(ProjectionMachine, settings=settings(examples(0.5), stateful_step_count=20))
+    run_state_machine_as_test(ProjectionMachine, settings=settings(examples(0.2), stateful_step_count=20))
 
 
 @pytest.mark.slow
