@@ -22,13 +22,19 @@ SECONDS = 60
 class Acpx:
     """The client in a home of its own. It keeps a process alive for a session; none of them outlives the test."""
 
-    def __init__(self, folder: Path, agent: str = str(AGENT), env: Mapping[str, str] | None = None) -> None:
-        """`agent` is a command line. It works in `work` below the folder, which may be there already."""
-        self.work = folder / "work"
+    def __init__(
+        self,
+        folder: Path,
+        agent: str = str(AGENT),
+        env: Mapping[str, str] | None = None,
+        work: Path | None = None,
+    ) -> None:
+        """`agent` is a command line. It works in `work`, or in that name below the folder; it may be there already."""
+        self.work = work or folder / "work"
         self.home = folder / "home"
         self.state = folder / "state"
         self.work.mkdir(exist_ok=True)
-        self.home.mkdir()
+        self.home.mkdir(exist_ok=True)
         self._agent = agent
         own = {"HOME": str(self.home), "REWINDOW_STATE_DIR": str(self.state)}
         self.environment = {**os.environ, **(env or {}), **own}
@@ -53,8 +59,15 @@ class Acpx:
 
     def messages(self, *arguments: str) -> list[dict[str, Any]]:
         """Every message between client and agent while it did that."""
-        said = self.run("--format", "json", "--json-strict", *arguments)
-        return [json.loads(line) for line in said.splitlines()]
+        code, messages = self.ended(*arguments)
+        assert code == 0, messages
+        return messages
+
+    def ended(self, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
+        """The exit code, and every message between client and agent."""
+        process = self.start("--format", "json", "--json-strict", *arguments)
+        said, _ = process.communicate(timeout=SECONDS)
+        return process.returncode, [json.loads(line) for line in said.splitlines()]
 
     def processes(self) -> list[psutil.Process]:
         """Everything that lives in this home."""
@@ -67,9 +80,11 @@ class Acpx:
 
 
 @contextlib.contextmanager
-def opened(folder: Path, agent: str = str(AGENT), env: Mapping[str, str] | None = None) -> Iterator[Acpx]:
+def opened(
+    folder: Path, agent: str = str(AGENT), env: Mapping[str, str] | None = None, work: Path | None = None
+) -> Iterator[Acpx]:
     """A client whose processes end with the block."""
-    client = Acpx(folder, agent, env)
+    client = Acpx(folder, agent, env, work)
     try:
         yield client
     finally:
