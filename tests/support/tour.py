@@ -94,7 +94,7 @@ def _told(client: TourClient, server: LlmServer, text: str, *answers: Answer) ->
     """The turn of a prompt, and the body of its last request."""
     server.answers += answers
     turn = client.prompt(text)
-    assert turn.stop_reason == "end_turn"
+    assert turn.stop_reason == "end_turn", turn
     assert server.answers == []
     return turn, server.asked[-1].body
 
@@ -103,7 +103,7 @@ def _read_the_project(client: TourClient, server: LlmServer) -> None:
     call = json.dumps({"source": "v = view('deep/code.py'); v"})
     turn, body = _told(client, server, "look", anthropic("Looking.", call), anthropic("Done."))
     assert turn.text.endswith("Done.")
-    assert body["model"] == "claude-one"
+    assert body["model"] == "claude-one", body["model"]
     everything = json.dumps(body)
     for word in ("The root's word.", "The word of app.", "The word of deep.", "release: Make a release."):
         assert everything.count(word) == 1, word
@@ -113,8 +113,9 @@ def _choose(client: TourClient, server: LlmServer) -> None:
     client.choose("model", OTHER)
     client.choose("thought_level", "high")
     _, body = _told(client, server, "/review deep/code.py", anthropic("Reviewed."))
-    assert (body["model"], "Review deep/code.py now." in json.dumps(body)) == ("claude-two", True)
-    assert not body.keys().isdisjoint(_THINKING)
+    assert body["model"] == "claude-two", body["model"]
+    assert "Review deep/code.py now." in json.dumps(body)
+    assert not body.keys().isdisjoint(_THINKING), body.keys()
     client.choose("thought_level", "off")
 
 
@@ -123,9 +124,9 @@ def _overcome_failures(client: TourClient, server: LlmServer) -> None:
     lost = Answer(pieces=anthropic("Half of it.").pieces[:6], hang=True)
     turn, body = _told(client, server, "/release", limit, lost, anthropic("Whole."))
     assert "Tag it." in json.dumps(body)
-    assert body.keys().isdisjoint(_THINKING)
-    assert any("attempt 2" in title for title in turn.titles)
-    assert turn.text.endswith("Whole.")
+    assert body.keys().isdisjoint(_THINKING), body.keys()
+    assert any("attempt 2" in title for title in turn.titles), turn.titles
+    assert turn.text.endswith("Whole."), turn.text
 
 
 def _surroundings(folder: Path, server: LlmServer) -> Surroundings:
