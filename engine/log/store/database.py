@@ -309,7 +309,8 @@ class Database:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         found = self.check_version(connection)
-        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID and not _is_new(connection):
+        # In this order: another process may be making the file, and gives it tables and its id in one transaction.
+        if not _is_new(connection) and connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise StoreError(f"{printable(self.path)} is not a rewindow store; move it away or choose another path")
         if found == len(self._migrations):
             return

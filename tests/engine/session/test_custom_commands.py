@@ -47,7 +47,9 @@ def write(path: Path, text: str) -> None:
 
 def session_of(project: Path, model: AnsweringModel | None = None, **options: Any) -> Any:
     home = str(project.parent / "home")
-    return session_in(project, state=project.parent / "state", model=model, environments=in_process, HOME=home, **options)
+    return session_in(
+        project, state=project.parent / "state", model=model, environments=in_process, HOME=home, **options
+    )
 
 
 def last_text(prompt: Prompt) -> str:

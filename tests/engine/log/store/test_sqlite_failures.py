@@ -21,6 +21,7 @@ from engine.core.errors import (
 )
 from engine.core.ids import BlobDigest, SessionId
 from engine.log.events.conversation import UserMessage
+from engine.log.store import database
 from engine.log.store.database import Database
 from engine.log.store.locks import owners
 from engine.log.store.maintenance import batches
@@ -331,6 +332,30 @@ say(heard.seqs[-1], len(heard.errors))
     for name in names:
         assert texts(store, name) == [str(seq) for seq in range(80)]
     assert {found.events for found in store.rows()} == {80}
+    store.close()
+
+
+def test_a_database_that_another_process_fills_meanwhile_is_a_store(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_new = database._is_new  # pyright: ignore[reportPrivateUsage]
+
+    def late(connection: sqlite3.Connection) -> bool:
+        monkeypatch.undo()
+        filled(path)
+        return is_new(connection)
+
+    monkeypatch.setattr(database, "_is_new", late)
+    store = SqliteStore(path, CountingClock())
+    assert texts(store, A) == ["0"]
+    store.close()
+
+
+def filled(path: Path) -> None:
+    store = SqliteStore(path, CountingClock())
+    heard = begun(store, A)
+    store.submit(A, message(0, "0"))
+    heard.wait_for(0)
     store.close()
 
 
