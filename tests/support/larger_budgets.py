@@ -19,12 +19,12 @@ def losses(node: Mapping[str, Any], lod: int) -> list[str]:
     """What a render shows that one with a larger budget does not, and what a view does not show in any."""
     found, before = list[str](), Counter[str]()
     for tokens in SIZES:
-        shown = _units(node, lod, node["texts"][f"{lod} {tokens}"])
+        shown = _units(node, lod, node["texts"][lod, tokens])
         found += [f"level {lod} within {tokens or 'All'} loses {before - shown}"] * bool(before - shown)
         before = shown
     is_named = node["type"] == "view" and (lod == 0 or (lod < 3 and node["title"].startswith("b.py")))
     names = set(re.findall(_NAME, " ".join(node["lines"]))) if is_named else set[str]()
-    return [*found, *(f"level {lod} never shows {name}" for name in names if name not in node["texts"][f"{lod} 0"])]
+    return [*found, *(f"level {lod} never shows {name}" for name in names if name not in node["texts"][lod, 0])]
 
 
 def _units(node: Mapping[str, Any], lod: int, text: str) -> Counter[str]:

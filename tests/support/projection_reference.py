@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import xxhash
 from msgspec.structs import replace
@@ -20,40 +20,19 @@ from engine.context.tail.section_parts import GROUPS, HANDLES, IN_RESULTS, PINS,
 from engine.context.tail.sections import EXPANSIONS
 from engine.core.execution import Display
 from engine.files.view import AS_SHOWN
-from engine.log.events import Event
 from engine.log.events.conversation import ToolResult
 from engine.log.events.going_back import Diverged
 from engine.runtime.worker.handles.states import DIFFERING
 from tests.support.tail_parser import applied, entries, sections
-from tests.support.told import Conversation, conversation
+from tests.support.told import Conversation
 
-ASKED: Final = (0, 40, 400, 2_000, 4_000)
-PROBE: Final = """
-def _nodes():
-    nodes = view.__self__._nodes
-    return {
-        node.obj_id: {
-            "name": nodes.name_of(node), "type": node.obj_type, "title": node.title, "mode": node.mode, "lod": node.lod,
-            "tokens": node.tokens if isinstance(node.tokens, int) else 0, "pinned": node.pinned is not None,
-            "members": [each.obj_id for each in node.children()], "own": node.measure().text,
-            "wants": [(each.basis.obj_digest_hash, glob.manifest.text) for each in node.wants() if each.work == "index"
-                      for glob in node.held() if getattr(glob, "key", "") == each.path],
-            "lines": node.revision.lines if node.obj_type == "view" else (),
-            "texts": {f"{lod} {tokens}": node.Render(lod, tokens or All).text
-                      for lod in range(4) for tokens in BUDGETS},
-        }
-        for node in nodes.all()
-    }
-print(_nodes())
-del _nodes
-"""
-"""What the worker holds, with texts within these budgets; 0 is All, and a token is a character."""
 Nodes = Mapping[str, Mapping[str, Any]]
+"""What the worker holds, by `held_nodes.held`."""
 
 
-def problems(prompt: Prompt, events: Sequence[Event], nodes: Nodes, contents: Mapping[str, str]) -> list[str]:
+def problems(prompt: Prompt, told: Conversation, nodes: Nodes, contents: Mapping[str, str]) -> list[str]:
     """What the tail says that is stale, doubled or false; `contents` are all texts that files had, by digest."""
-    told, parts = conversation(events), sections(prompt.tail)
+    parts = sections(prompt.tail)
     names = {node["name"]: obj_id for obj_id, node in nodes.items()}
     return [
         *_of_handles(parts.get(HANDLES, []), nodes),
@@ -130,7 +109,7 @@ def _most_detailed(node: Mapping[str, Any], asked: Sequence[Display], *, own: bo
     given = [(each.lod, each.budget) for each in asked if each.given]
     policies = [*given, *([(node["lod"], node["tokens"])] if own or len(given) < len(asked) else [])]
     best = min(policies, key=lambda policy: (policy[0], -(policy[1] or 1 << 40)))
-    return node["texts"][f"{best[0]} {best[1]}"] if best in given else node["own"]
+    return node["texts"][best] if best in given else node["own"]
 
 
 def _of_feed(
@@ -160,7 +139,9 @@ def _of_feed(
         base = _base(told, key, contents) if key else None
         if AS_SHOWN in first and key not in told.changed:
             found.append(f"nobody was told otherwise: {first}")
-        files = re.search(r" changed \((.*?)\)", first) if key in told.read else None
+        read = told.read.get(key or "")
+        is_known = read is not None and told.replayed.get(key or "", read).digest == read.digest
+        files = re.search(r" changed \((.*?)\)", first) if is_known else None
         for path in files[1].split(", ") if key and files else ():
             is_shown = f"# {path}\n" in nodes[key]["own"]
             if is_shown and not any(f" changed in {path}" in line for entry in changes for line in entry):

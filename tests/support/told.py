@@ -22,6 +22,8 @@ class Conversation:
 
     shown: dict[str, list[Display]] = field(default_factory=dict[str, list[Display]])
     read: dict[str, Display] = field(default_factory=dict[str, Display])
+    replayed: dict[str, Display] = field(default_factory=dict[str, Display])
+    """What live replays showed of a handle since it was read."""
     asked: dict[str, list[Display]] = field(default_factory=dict[str, list[Display]])
     failed: set[int] = field(default_factory=set[int])
     touched: set[str] = field(default_factory=set[str])
@@ -29,6 +31,11 @@ class Conversation:
     displays: dict[str, Sequence[Display]] = field(default_factory=dict[str, Sequence[Display]])
     differing: list[tuple[int, Diverged]] = field(default_factory=list[tuple[int, Diverged]])
     rebuilt: list[int] = field(default_factory=list[int])
+
+    def take_read(self, displays: Sequence[Display]) -> None:
+        for each in displays:
+            self.read[each.obj_id] = each
+            self.replayed.pop(each.obj_id, None)
 
 
 class Replay:
@@ -119,10 +126,12 @@ def conversation(events: Sequence[Event]) -> Conversation:
                 changes.append((event.seq, obj_id))
             case ExecutionFinished() if event.counts and event.mode is None:
                 unread.append((event.seq, event))
+            case ExecutionFinished(mode="live"):
+                found.replayed |= {each.obj_id: each for each in event.displays}
             case _:
                 pass
         for seq, finished in [each for each in unread if each[0] < readings.until]:
-            found.read |= {each.obj_id: each for each in finished.displays}
+            found.take_read(finished.displays)
             unread.remove((seq, finished))
     found.displays = statements.displays
     found.changed = {obj_id for seq, obj_id in changes if seq < readings.until}

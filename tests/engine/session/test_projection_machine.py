@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ast import literal_eval
+from collections.abc import Collection
 from typing import Any, Final
 
 import pytest
@@ -11,10 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from engine.files.globs import _MOST_SHOWN
+from tests.support import held_nodes
 from tests.support.examples import examples
+from tests.support.held_nodes import Policy
 from tests.support.larger_budgets import LINES, SIZES, losses
-from tests.support.projection_reference import ASKED, PROBE, Nodes, digest, problems
+from tests.support.projection_reference import Nodes, digest, problems
 from tests.support.timeline_life import Life, WatchedInProcess
+from tests.support.told import conversation
 
 _FILES: Final = ("a.txt", "b.py")
 _RANDOM: Final = "r = __import__('os').urandom(4).hex()"
@@ -141,22 +145,24 @@ class ProjectionMachine(RuleBasedStateMachine):
         if not self.life.has_environment:
             return
         projection = self.life.wait(self.life.session.projection)
-        nodes = self.nodes(ASKED)
-        found = problems(projection.prompt, self.life.session.events, nodes, self.contents)
+        told = conversation(self.life.session.events)
+        nodes = self.nodes({(each.lod, each.budget) for asked in told.asked.values() for each in asked})
+        found = problems(projection.prompt, told, nodes, self.contents)
         for basis, files in (want for node in nodes.values() for want in node["wants"]):
             if self.bases.setdefault(basis, files) != files:
                 found.append("an overview of files that have changed counts as theirs")
         assert not found, "\n".join([*found, projection.prompt.tail])
 
-    @rule()
-    def more_budget_shows_no_less(self) -> None:
-        for node in self.nodes(SIZES).values() if self.life.has_environment else ():
-            found = [loss for lod in range(4) for loss in losses(node, lod)]
+    @rule(lod=st.integers(0, 3))
+    def more_budget_shows_no_less(self, lod: int) -> None:
+        policies = {(lod, tokens) for tokens in SIZES}
+        for node in self.nodes(policies).values() if self.life.has_environment else ():
+            found = losses(node, lod)
             assert not found, (node["name"], found)
 
-    def nodes(self, budgets: tuple[int, ...]) -> Nodes:
+    def nodes(self, policies: Collection[Policy]) -> Nodes:
         async def probe() -> str:
-            outcome = await self.life.environment.probe(PROBE.replace("BUDGETS", repr(budgets)))
+            outcome = await self.life.environment.probe(held_nodes.source(policies))
             assert outcome.exception is None, outcome.exception
             return outcome.stdout.text
 
