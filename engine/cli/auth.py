@@ -14,8 +14,8 @@ from typing import Final
 
 import typer
 
-from ..context.models.catalog import RefusedKeyError, address_of, prove
-from ..context.models.providers import Provider, address_shown, keyed, provider_of
+from ..context.models.catalog import RefusedKeyError, prove
+from ..context.models.providers import Provider, address_of, address_shown, keyed, provider_of
 from ..core.errors import InvalidRequestError
 from ..core.key_file import key_path, warning_about
 from ..core.text import plural

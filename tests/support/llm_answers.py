@@ -54,7 +54,8 @@ RESPONSES: Final = "openai-responses:gpt-5"
 
 
 def _counted_chat() -> bytes:
-    usage = {"prompt_tokens": 11, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 5}}
+    counts = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
+    usage = {**counts, "prompt_tokens_details": {"cached_tokens": 5}}
     return sse(chunk(content="hi"), chunk("stop"), {**chunk(), "choices": [], "usage": usage}, "[DONE]")
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct
 
-from .providers import Provider, address_shown, configured, provider_of
+from .providers import Provider, address_of, address_shown, configured, provider_of
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,8 @@ _NO_CHAT: Final = (
 """Parts of names of models that do not chat."""
 _WINDOWS: Final = ("context_window", "context_length", "max_input_tokens", "inputTokenLimit", "max_context_length")
 """What providers call the tokens of a window: Groq, OpenRouter, Anthropic, Google, Mistral."""
-_WINDOWS_OF_SERVERS: Final = ("max_model_len", "max_context_len")
+_WINDOWS_OF_SERVERS: Final = ("max_model_len", "max_context_len", "n_ctx")
+"""What servers call it: vLLM, others, and llama.cpp, in the object `meta`."""
 
 
 class Listed(Struct, frozen=True):
@@ -101,7 +102,10 @@ def _model(name: str, row: Mapping[str, Any]) -> Listed | None:
     if any(part in identity.lower() for part in _NO_CHAT):
         return None
     title = row.get("display_name") or row.get("displayName") or identity
-    window = next((row[key] for key in (*_WINDOWS, *_WINDOWS_OF_SERVERS) if isinstance(row.get(key), int)), None)
+    meta = row.get("meta")
+    facts: Mapping[str, object] = {**(cast("dict[str, Any]", meta) if isinstance(meta, dict) else {}), **row}
+    counts = (facts.get(key) for key in (*_WINDOWS, *_WINDOWS_OF_SERVERS))
+    window = next((count for count in counts if isinstance(count, int)), None)
     return Listed(
         f"provider:{name}:{identity}",
         title if isinstance(title, str) and title.isprintable() and len(title) <= _NAME_CHARS else identity,
@@ -174,13 +178,6 @@ def _answer_to(provider: Provider, path: str, environ: Mapping[str, str]) -> byt
     return bytes(data)
 
 
-def address_of(provider: Provider, environ: Mapping[str, str]) -> str:
-    """Return where a provider's API is, without a slash at the end."""
-    listing = provider.listing
-    assert listing is not None
-    return (environ.get(listing.variable) or listing.base).rstrip("/")
-
-
 class Catalog:
     """The models that can be chosen.
 
@@ -204,7 +201,7 @@ class Catalog:
     def offered(self) -> Sequence[Listed]:
         """The models to choose from: those of the settings, then those of each provider with a key."""
         models = {name: Listed(name, name.removeprefix("provider:")) for name in self._named}
-        for name, provider in configured(self._environ).items():
+        for name, provider in self._configured().items():
             answer = self._answer(name, provider)
             known = [Listed(f"provider:{name}:{model}", model) for model in provider.known]
             for model in known if answer is None else answer.models:
@@ -225,7 +222,7 @@ class Catalog:
         if find_spec("pydantic_ai") is None:
             return False  # none of their models can be used
         changed = False
-        for name, provider in configured(self._environ).items():
+        for name, provider in self._configured().items():
             before = self._answer(name, provider)
             if before is not None and 0 <= self._now() - before.at < FRESH_SECONDS:
                 continue
@@ -240,6 +237,9 @@ class Catalog:
                 changed = changed or before is None or before.models != models
                 self._keep()
         return changed
+
+    def _configured(self) -> Mapping[str, Provider]:
+        return configured(self._environ, self._named)
 
     def _answer(self, name: str, provider: Provider) -> _Kept | None:
         kept = self._all().get(name)

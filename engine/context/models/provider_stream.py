@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import AsyncGenerator, MutableMapping, Sequence
+from functools import partial
 from inspect import signature
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -270,15 +271,15 @@ class ProviderClient:
         self._key = key
         self._patience = patience
         self._http = _watched(patience.stall)
-        if route.provider.starts_programs:
+        self._provider = route.provider
+        if self._provider.starts_programs:
             start_only_installed_programs(os.environ)
         try:
             self._model: Model = infer_model(route.model, self._provider_of)
         except ImportError:
             raise
         except Exception as error:
-            raise unusable(error, route.name, route.provider) from None
-        self._provider = route.provider
+            raise unusable(error, route.name, self._provider) from None
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
         """Stream the answer to one request.
@@ -309,8 +310,14 @@ class ProviderClient:
 
     def _provider_of(self, name: str) -> PydanticProvider[Any]:
         """Make the provider with our connections; those that have their own kind keep it."""
+        known: dict[str, object] = {"http_client": self._http, **({"api_key": self._key} if self._key else {})}
         kind: Any = infer_provider_class(name)
-        known = {"http_client": self._http, **({"api_key": self._key} if self._key else {})}
+        if self._route.address:
+            known["base_url"] = self._route.address
+            if name == "openai-chat":
+                from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+                kind = partial(OpenAICompatibleProvider, self._provider.name)
         taken = {each: value for each, value in known.items() if each in signature(kind).parameters}
         made: PydanticProvider[Any] = kind(**taken) if taken else infer_provider(name)
         return made

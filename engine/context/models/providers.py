@@ -7,7 +7,7 @@ other modules of models, and by `Host` (`setup_of`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -46,7 +46,9 @@ class Provider(Struct, frozen=True, kw_only=True):
     """A provider with one API.
 
     Args:
-        name: pydantic-ai's name.
+        name: the name that users write, and pydantic-ai's.
+        kind: pydantic-ai's name for the API, which is called at the address of `listing`.
+        is_local: a server that users run themselves; it may need no key.
         aliases: other names for users.
         address: decides what an alias means; the provider's own name means this provider at any address.
         variables: environment variables for a key, the preferred one first.
@@ -61,6 +63,8 @@ class Provider(Struct, frozen=True, kw_only=True):
     """
 
     name: str
+    kind: str = ""
+    is_local: bool = False
     aliases: tuple[str, ...] = ()
     address: Address | None = None
     variables: tuple[str, ...] = ()
@@ -86,6 +90,20 @@ class Provider(Struct, frozen=True, kw_only=True):
 _OPENAI: Final = ("openai", "openai.types.responses", "pydantic_ai.models.openai")
 _GOOGLE: Final = ("google.genai", "pydantic_ai.models.google")
 _OPENAI_LISTING: Final = Listing(base="https://api.openai.com/v1", variable="OPENAI_BASE_URL")
+
+
+def _local(name: str, port: int, kind: str = "openai-chat") -> Provider:
+    stem = name.upper().replace("-", "_")
+    return Provider(
+        name=name,
+        kind=kind,
+        is_local=True,
+        variables=(f"{stem}_API_KEY",),
+        one_call=True,
+        modules=_OPENAI,
+        listing=Listing(base=f"http://127.0.0.1:{port}/v1", variable=f"{stem}_BASE_URL"),
+    )
+
 
 PROVIDERS: Final = (
     Provider(
@@ -129,19 +147,25 @@ PROVIDERS: Final = (
     ),
     Provider(
         name="groq",
+        kind="openai-chat",
         variables=("GROQ_API_KEY",),
         one_call=True,
-        listing=Listing(base="https://api.groq.com", variable="GROQ_BASE_URL", path="/openai/v1/models"),
+        modules=_OPENAI,
+        listing=Listing(base="https://api.groq.com/openai/v1", variable="GROQ_BASE_URL"),
         known=("openai/gpt-oss-120b", "qwen/qwen3.8-27b"),
     ),
     Provider(
         name="mistral",
         variables=("MISTRAL_API_KEY",),
         one_call=True,
+        modules=("mistralai", "pydantic_ai.models.mistral"),
         listing=Listing(base="https://api.mistral.ai/v1"),
         known=("mistral-large-latest", "mistral-medium-latest", "codestral-latest"),
     ),
-    Provider(name="ollama", one_call=True, modules=_OPENAI, listing=Listing(base="", variable="OLLAMA_BASE_URL")),
+    _local("llama-cpp", 8080),
+    _local("lm-studio", 1234),
+    _local("ollama", 11434, kind="ollama"),
+    _local("vllm", 8000, kind="vllm"),
     Provider(
         name="openai-chat",
         variables=("OPENAI_API_KEY",),
@@ -169,6 +193,7 @@ PROVIDERS: Final = (
     ),
 )
 
+_KIND: Final = "provider:"
 NAMED: Final = {provider.name: provider for provider in PROVIDERS}
 ALIASED: Final = {alias: provider for provider in PROVIDERS for alias in provider.aliases}
 
@@ -177,11 +202,15 @@ ALIASED: Final = {alias: provider for provider in PROVIDERS for alias in provide
 
 
 class Route(Struct, frozen=True, kw_only=True):
-    """A model to call: `name` as the user wrote it, its provider, and `model`, pydantic-ai's string."""
+    """A model to call: `name` as the user wrote it, its provider, and `model`, pydantic-ai's string.
+
+    `address` is where, if the library does not know it.
+    """
 
     name: str
     provider: Provider
     model: str
+    address: str = ""
 
 
 def route_to(spec: str, environ: Mapping[str, str]) -> Route:
@@ -200,13 +229,14 @@ def route_to(spec: str, environ: Mapping[str, str]) -> Route:
             "provider:google:MODEL"
         )
     provider = provider_of(name, environ)
-    return Route(name=spec, provider=provider, model=f"{provider.name}:{model}")
+    address = address_of(provider, environ) if provider.kind else ""
+    return Route(name=spec, provider=provider, model=f"{provider.kind or provider.name}:{model}", address=address)
 
 
-def configured(environ: Mapping[str, str]) -> dict[str, Provider]:
+def configured(environ: Mapping[str, str], named: Collection[str] = ()) -> dict[str, Provider]:
     """Return the providers that can be asked for their models, by the name that users write.
 
-    These have a key, or an address of their own.
+    These have a key, or an address of their own; or they run locally, and the settings name one of their models.
     """
     otherwise = {row.address.otherwise for row in PROVIDERS if row.address is not None}
     found: dict[str, Provider] = {}
@@ -216,7 +246,9 @@ def configured(environ: Mapping[str, str]) -> dict[str, Provider]:
         name = row.aliases[0] if row.address is not None else row.name
         provider = provider_of(name, environ)
         listing = provider.listing
-        if listing is not None and (provider.key(environ) or (listing.variable and environ.get(listing.variable))):
+        is_used = provider.is_local and any(spec.startswith(f"{_KIND}{name}:") for spec in named)
+        has_address = listing is not None and bool(listing.variable and environ.get(listing.variable))
+        if listing is not None and (provider.key(environ) or has_address or is_used):
             found[name] = provider
     return found
 
@@ -224,14 +256,14 @@ def configured(environ: Mapping[str, str]) -> dict[str, Provider]:
 def keyed() -> dict[str, Provider]:
     """Return the providers that take a key, by the name that users write; those with a common key once."""
     otherwise = {row.address.otherwise for row in PROVIDERS if row.address is not None}
-    rows = (row for row in PROVIDERS if row.variables and row.name not in otherwise)
+    rows = (row for row in PROVIDERS if row.variables and not row.is_local and row.name not in otherwise)
     return {row.aliases[0] if row.address is not None else row.name: row for row in rows}
 
 
 def key_name(name: str) -> str:
     """Return the name under which a provider's key is stored; "" if it takes none, or is unknown."""
     meant = ALIASED.get(name) or NAMED.get(name)
-    if meant is None or not meant.variables:
+    if meant is None or not meant.variables or meant.is_local:
         return ""
     return next(each for each, row in keyed().items() if row.variables == meant.variables)
 
@@ -240,7 +272,15 @@ def how_to_set(provider: Provider) -> str:
     """Return how a user gives Rewindow the provider's key, as the end of a sentence; "" if it takes none."""
     if not provider.variables:
         return ""
+    if provider.is_local:
+        return f"set {provider.variables[0]}"
     return f"run `rewindow auth add {key_name(provider.name)}` in a terminal, or set {' or '.join(provider.variables)}"
+
+
+def address_of(provider: Provider, environ: Mapping[str, str]) -> str:
+    """Return where a provider that has a listing is, without a slash at the end."""
+    assert provider.listing is not None
+    return (environ.get(provider.listing.variable) or provider.listing.base).rstrip("/")
 
 
 def address_shown(url: str | None) -> str:
@@ -275,9 +315,6 @@ def _elsewhere(address: Address, environ: Mapping[str, str]) -> bool:
 # --- setup -----------------------------------------------------------------------------------------------------------
 
 
-_KIND: Final = "provider:"
-
-
 class ModelSetup(Struct, frozen=True):
     """What a user has to do for a model: `todo`, and `sentence` with the model's name.
 
@@ -303,6 +340,14 @@ def setup_of(spec: str, environ: Mapping[str, str]) -> ModelSetup | None:
     except InvalidRequestError as error:
         return unusable(str(error))
     provider = route.provider
+    if provider.is_local:
+        assert provider.listing is not None
+        return ModelSetup(
+            f"Start the server for {route.name}",
+            f"{route.name} must answer at {address_shown(route.address)}; {provider.listing.variable} names another"
+            " address.",
+            is_done=True,
+        )
     if not provider.variables:
         return ModelSetup(
             f"Set up {provider.name}",
