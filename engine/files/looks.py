@@ -180,11 +180,6 @@ class Looks:
         self._source = self._recorded
         self._recorded.begin(looks)
 
-    @property
-    def are_as_then(self) -> bool:
-        """Whether the step's looks are live or recorded; False if it is replayed from a log that lacks them."""
-        return self._source is self._live or self._recorded.knows_step
-
     def known(self, path: str, title: str, seen: SeenRevision) -> Revision:
         """Return a recorded revision."""
         return self._recorded.revision(path, title, seen)
@@ -411,11 +406,6 @@ class RecordedLooks:
         # A handle's state has only the digest, so the reason is kept here.
         if look.lost:
             self._lost[look.digest] = look.lost
-
-    @property
-    def knows_step(self) -> bool:
-        """Whether the log has the looks of the step."""
-        return self._step is not None
 
     def take_phrases(self) -> tuple[str, ...]:
         """Return phrases about unanswered looks since the last call: a few, and a count."""

@@ -28,9 +28,9 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     `index` is the statement's number, with which the ids of its handles begin. With `plan`, every act outside raises
     PermissionError; that is bookkeeping, not a security boundary. With `answered` it does the same, except for effects,
     which the handler answers from a record. With `keeps`, the small values that it changed follow the outcome, for
-    `Environment.kept`. `unread`: no conversation has its result, so handles that it shows were shown to nobody, except
-    renders that are among `known` (`Display.identity`): the conversation shows them, and with `is_known_read` a model
-    has read them. The first tick that it calls applies or drops `payloads`, oldest first.
+    `Environment.kept`. `unread`: it is a re-run, whose result no conversation has, so handles that it shows were shown
+    to nobody, except renders that are among `known` (`Display.identity`): the conversation shows them, and with
+    `is_known_read` a model has read them. The first tick that it calls applies or drops `payloads`, oldest first.
     """
 
     execution_id: ExecutionId

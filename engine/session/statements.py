@@ -296,7 +296,7 @@ class StatementRunner:
             return (), False
         is_read = self._environment.has_read(cell.finished.seq)
         if cell.finished.mode is None:
-            return tuple(display.identity for display in cell.finished.displays), is_read
+            return cell.finished.identities, is_read
         earlier = cell.started
         return ((), False) if earlier is None else (earlier.known, is_read or earlier.is_known_read)
 

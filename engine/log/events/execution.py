@@ -124,6 +124,11 @@ class ExecutionFinished(Event, frozen=True, kw_only=True):
         return True
 
     @property
+    def identities(self) -> tuple[str, ...]:
+        """The `Display.identity` of each render that it showed."""
+        return tuple(display.identity for display in self.displays)
+
+    @property
     def counts(self) -> bool:
         """As in its ExecutionStarted."""
         return self.mode in (None, "live")

@@ -217,6 +217,21 @@ def test_nothing_is_compared_with_what_a_live_replay_showed() -> None:
         machine.teardown()
 
 
+def test_a_statement_after_a_live_replay_shows_nobody_what_it_did_not_show_then() -> None:
+    machine = ProjectionMachine()
+    machine.begin()
+    try:
+        machine.run_as_model("show(va)")
+        machine.change_files([("a.txt", LINES)], tick=False)
+        machine.ask()
+        machine.go_back(1, ["/replay {k} {k} --live"])
+        machine.the_prompt_is_true()
+        machine.change_files([("a.txt", LINES[:2])], tick=True)
+        machine.the_prompt_is_true()
+    finally:
+        machine.teardown()
+
+
 def test_a_chosen_budget_goes_before_one_that_nobody_chose() -> None:
     machine = ProjectionMachine()
     machine.begin()

@@ -189,8 +189,8 @@ class Board:
         self._ticks.end()
         shown, events = tuple(self._shown.values()), self._nodes.take_events()
         self._shown.clear()
-        is_read = self.looks.are_as_then and not self._is_unread
-        reports = [reported(entry, self._nodes.statement, self._known, is_read=is_read) for entry in shown]
+        known = self._known if self._is_unread else None
+        reports = [reported(entry, self._nodes.statement, known) for entry in shown]
         return BoardReport(
             displays=tuple(display for display, _ in reports),
             locations=tuple(location for _, location in reports if location is not None),

@@ -243,23 +243,19 @@ class Shown:
         return self.node.measure() if self.is_own else self.node.Render(self.lod, self.tokens)
 
 
-def reported(
-    entry: Shown, statement: int, known: Mapping[str, bool], *, is_read: bool
-) -> tuple[Display, Location | None]:
+def reported(entry: Shown, statement: int, known: Mapping[str, bool] | None) -> tuple[Display, Location | None]:
     """The render for the result of that statement, and the place in a file that it shows, if any.
 
-    `is_read` is False in a re-run that may see other contents than the original, and in one whose result nobody reads.
-    Renders that are `known` stand in the conversation; the value says whether they were read.
+    Nobody reads the result of a re-run: of what it shows, those renders that are `known` stand in the conversation, and
+    the value says whether they were read. `known` is None in a first run.
     """
     node = entry.node
     render = node.rendered if entry.is_own else node.Render(entry.lod, entry.tokens)
-    if is_read:
-        node.mark_displayed(statement, render, entry.lod)
     lod, budget = entry.policy
     display = _display(node, render, budget, lod, is_own=entry.is_own)
-    if not is_read and display.identity in known:
+    if known is None or display.identity in known:
         node.mark_displayed(statement, render, entry.lod)
-        if known[display.identity]:
+        if known is not None and known[display.identity]:
             node.mark_projected()
     elif any(each.startswith(f"{node.obj_id} ") for each in known):
         node.mark_other()
