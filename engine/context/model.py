@@ -111,7 +111,8 @@ class TokensUsed(Struct, frozen=True):
 class CallRetried(Struct, frozen=True):
     """The call failed and is repeated: attempt 2 of 5, after a pause of `seconds`.
 
-    `withdrawn`: it had streamed a part of the reply, which does not count.
+    `withdrawn`: it had streamed a part of the reply, which does not count. `instead` is the name of another model that
+    is asked now; attempts then count models.
     """
 
     attempt: int
@@ -119,6 +120,7 @@ class CallRetried(Struct, frozen=True):
     seconds: float
     reason: str
     withdrawn: bool = False
+    instead: str = ""
 
 
 class CallDelayed(Struct, frozen=True):

@@ -77,7 +77,7 @@ class ModelRetried(Struct, frozen=True):
     """A model call failed and is made again: attempt 2 of 5, after `seconds`. `reason` says what failed.
 
     All attempts of a call have one `tool_call_id`. `withdrawn`: the reply broke off, and what was streamed of it does
-    not count.
+    not count. `instead` is the name of another model that is asked now; attempts then count models.
     """
 
     attempt: int
@@ -86,6 +86,7 @@ class ModelRetried(Struct, frozen=True):
     reason: str
     tool_call_id: ToolCallId = ToolCallId("")
     withdrawn: bool = False
+    instead: str = ""
 
 
 class ModelDelayed(Struct, frozen=True):

@@ -237,8 +237,8 @@ class ModelChoice:
                 failures.append(str(error).rstrip("."))
                 if number == len(asked):
                     raise type(error)("; ".join(failures)) from error.__cause__
-                reason = f"{failures[-1]}. Asking {asked[number][0].removeprefix('provider:')} instead"
-                again = CallRetried(number + 1, len(asked), 0.0, reason, withdrawn=streamed)
+                instead = asked[number][0].removeprefix("provider:")
+                again = CallRetried(number + 1, len(asked), 0.0, failures[-1], withdrawn=streamed, instead=instead)
             yield again
 
     def _fallback(self, spec: str) -> Model:

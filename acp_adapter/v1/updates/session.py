@@ -232,11 +232,12 @@ def retry_update(retried: ModelRetried, *, is_first: bool) -> Json:
 
 def retry_ended(retried: ModelRetried, *, is_answered: bool) -> Json:
     """The end of that call: the model has begun to answer, or every attempt failed."""
-    title = (
-        f"The model answered at attempt {retried.attempt}"
-        if is_answered
-        else f"The model did not answer in {retried.attempt} attempts"
-    )
+    if retried.instead:
+        title = f"{printable(retried.instead)} {'answered' if is_answered else 'did not answer either'}"
+    elif is_answered:
+        title = f"The model answered at attempt {retried.attempt}"
+    else:
+        title = f"The model did not answer in {retried.attempt} attempts"
     status: ToolCallStatus = "completed" if is_answered else "failed"
     return to_wire(ToolCallUpdate(tool_call_id=retried.tool_call_id, title=title, status=status))
 
@@ -244,6 +245,10 @@ def retry_ended(retried: ModelRetried, *, is_answered: bool) -> Json:
 def _retry_texts(retried: ModelRetried) -> tuple[str, str]:
     """The line, and why."""
     pause = f" in {retried.seconds:.0f} s" if retried.seconds >= 1 else ""
-    title = f"Asking the model again{pause}: attempt {retried.attempt} of {retried.attempts}"
+    title = (
+        f"Asking {printable(retried.instead)} instead"
+        if retried.instead
+        else f"Asking the model again{pause}: attempt {retried.attempt} of {retried.attempts}"
+    )
     reason = f"{retried.reason.rstrip('.')}."
     return title, f"{reason} The partial reply was discarded." if retried.withdrawn else reason

@@ -249,6 +249,8 @@ class Waiting:
                 return f"{self._model()} is thinking"
             case ProjectionSent() | ToolResult(parent_id=None):
                 return f"waiting for {self._model()}"
+            case ModelRetried(instead=model) if model:
+                return f"waiting for {shown(model)}"
             case ModelRetried(attempt=attempt, attempts=attempts, reason=reason):
                 return f"attempt {attempt} of {attempts}: {shown(reason).rstrip('.')}"
             case ModelDelayed(reason=reason):

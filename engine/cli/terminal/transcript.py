@@ -192,8 +192,10 @@ class Transcript:
                 self._reading is None
             ):
                 return self.note(f"statement {number} runs again to restore variables ({place} of {total})")
-            case ModelRetried(withdrawn=True, reason=reason):
-                return self.note(f"the reply broke off and was discarded: {visible(reason)}")
+            case ModelRetried(withdrawn=withdrawn, reason=reason, instead=model) if withdrawn or model:
+                broken = "the reply broke off and was discarded: " if withdrawn else ""
+                asked = f"; asking {visible(model)} instead" if model else ""
+                return self.note(f"{broken}{visible(reason).rstrip('.')}{asked}")
             case UserMessage() | FilesPutBack() | StatementRerun() | ModelRetried() | ModelDelayed():
                 return []
             case ModelsListed() | CommandsListed():

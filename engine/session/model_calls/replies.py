@@ -129,6 +129,7 @@ class ReplyRecorder:
                 retried.reason,
                 ToolCallId(f"retry_{self._response}"),
                 retried.withdrawn,
+                retried.instead,
             )
         )
         if retried.withdrawn:

@@ -15,7 +15,7 @@ from engine.context.models import provider
 from engine.context.models.provider_stream import ProviderClient
 from engine.session import model_choice
 from engine.session.process_models import ConfiguredModels
-from tests.support.llm_answers import chat
+from tests.support.llm_answers import anthropic, chat
 from tests.support.llm_server import Answer, LlmServer, chunk, llm_server, sse
 from tests.support.memory import Client, in_memory
 
@@ -100,6 +100,26 @@ async def test_a_call_that_fails_at_last_says_so(tmp_path: Path, server: LlmServ
         assert f"{server.url}/v1: slow down (HTTP 429) (tried 5 times)" in error["message"]
         last = [update for update in agent.updates() if "toolCallId" in update][-1]
         assert (last["title"], last["status"]) == ("The model did not answer in 5 attempts", "failed")
+
+
+def retries(agent: Client) -> list[Any]:
+    return [update for update in agent.updates() if str(update.get("toolCallId")).startswith("retry_")]
+
+
+async def test_a_call_shows_which_model_answers_instead(tmp_path: Path, server: LlmServer) -> None:
+    refused = Answer(401, (b'{"error": {"message": "no"}}',))
+    server.answers += [refused, anthropic("instead"), refused, refused]
+    settings = {"fallback_models": ("provider:anthropic:claude",)}
+    async with in_memory(tmp_path, environ=server.environment(), model=MODEL, **settings) as agent:
+        assert await answered(agent, tmp_path) == "end_turn"
+        begun, ended = retries(agent)
+        assert begun["title"] == "Asking anthropic:claude instead"
+        assert "does not accept the credentials" in str(begun["content"])
+        assert (ended["title"], ended["status"]) == ("anthropic:claude answered", "completed")
+        session = await agent.new_session(tmp_path)
+        await agent.error("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "hi"}]})
+        last = retries(agent)[-1]
+        assert (last["title"], last["status"]) == ("anthropic:claude did not answer either", "failed")
 
 
 async def test_a_client_with_notices_gets_notices(tmp_path: Path, server: LlmServer) -> None:

@@ -102,6 +102,7 @@ def line(*items: Item, seconds: float = 1.0, width: int | None = 80) -> str:
         (FilesPutBack(1, 4), "restoring files, 1 of 4"),
         (ModelDelayed("loading the library for openai:gpt-5"), "loading the library for openai:gpt-5"),
         (ModelRetried(2, 5, 0.5, "gpt: busy."), "attempt 2 of 5: gpt: busy"),
+        (ModelRetried(2, 2, 0.0, "gpt: no key", instead="claude"), "waiting for claude"),
     ],
 )
 def test_what_is_waited_for_is_said_with_its_seconds(item: Item, what: str) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from engine.cli.terminal.program import SHOWN_LINES, last_exchanges
 from engine.cli.terminal.rendering import Fragment, painted, plain, python
@@ -32,7 +33,7 @@ from engine.log.events.going_back import ReplayBegun
 from engine.log.events.nodes import FileChanged, NodeChanged
 from engine.log.events.session import DomainEntered, EnvironmentRestored, TitleChanged
 from engine.log.permissions import CommandSubject, FileSubject, PermissionQuestion, StatementSubject, TreeSubject
-from engine.session.journal import Item, OutputStreamed, ReasoningStreamed, StatementRerun, TextStreamed
+from engine.session.journal import Item, ModelRetried, OutputStreamed, ReasoningStreamed, StatementRerun, TextStreamed
 from tests.support.rich_log import events_of, rich_items
 
 CALL, HELPER = ToolCallId("call_1"), ToolCallId("call_2")
@@ -86,6 +87,14 @@ def test_streamed_text_is_not_repeated_when_whole() -> None:
     pieces: list[Item] = [TextStreamed(message, "I wi"), TextStreamed(message, "ll look.")]
     assert shown([*pieces, AgentText(message_id=message, text="I will look.")]) == "I will look.\n"
     assert shown([AgentText(message_id=message, text="I will look.")]) == "I will look.\n"
+
+
+def test_another_model_that_answers_is_named() -> None:
+    retried = ModelRetried(2, 2, 0.0, "openai:m needs a key.", instead="anthropic:c")
+    note = "openai:m needs a key; asking anthropic:c instead]\n"
+    assert shown([retried]) == f"[{note}"
+    assert shown([replace(retried, withdrawn=True)]) == f"[the reply broke off and was discarded: {note}"
+    assert shown([replace(retried, instead="")]) == ""
 
 
 def test_condensation_is_noted_unless_compact_reports_it() -> None:
