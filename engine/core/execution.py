@@ -151,11 +151,11 @@ LEVELS_LINE: Final = ", ".join(f"{lod} {name}" for name, lod in LOD.items())
 class Display(Struct, frozen=True, kw_only=True):
     """A node's render, in a statement's result because of `view` or `show`, or for a look from outside.
 
-    It shows the lines `first_line` to `last_line`, counted from 1, None for none, of a document with `lines` lines.
-    `budget` is in tokens, 0 for All. `state` is the document's `RevisionState`, empty for other nodes. `reason` is a
-    clause that says why the document has no content, empty if it has. `freq` says how the node follows its source,
-    empty if it does not. `revision` is xxh3 hex of the content, `digest` of the rendered text. `given`: the render has
-    a policy that `show` was given instead of the node's own, or is a reference to a later render.
+    The document has `lines` lines; those from `first_line` to `last_line` are shown, counted from 1 (None if none is).
+    `budget` is in tokens, 0 for All. `state` is the document's `RevisionState`, empty for other nodes. `reason` says
+    why the document has no content; it is empty if there is content. `freq` says how the node follows its source,
+    empty if it does not. `revision` is the xxh3 hex of the content, `digest` that of the rendered text. `given` is True
+    if `show` was given another policy than the node's own, or if the text refers to a later render.
     """
 
     obj_id: Exact
