@@ -117,8 +117,8 @@ REPLAY: Final = ToolRow(
     name="replay",
     title="Run again",
     description=(
-        "Runs statements of `timeline` again with recorded answers, and reports the differences. Files stay unchanged,"
-        " and without `code` variables too."
+        "Runs statements of `timeline` again with recorded answers, and reports the differences. Files stay unchanged."
+        " Variables stay unchanged too, unless you give `code`."
     ),
     schema=schema(
         {
