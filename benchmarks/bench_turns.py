@@ -16,10 +16,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from benchmarks.clients import Client, held
+from benchmarks.clients import Client, held, worked
 from benchmarks.environments import OURS, peer_package
 from benchmarks.measuring import Figures, Program, Setting, duration, programs, row, script
-from benchmarks.model_server import Call, ModelServer, model_server
+from benchmarks.model_server import CHUNKS, LONG, Call, ModelServer, model_server
 from benchmarks.prompts import shared_tokens, text_of, tools_of
 from benchmarks.report import Row
 from engine.core.tokens import count
@@ -28,17 +28,22 @@ GOOSE: Final = "@aaif/goose-binary-linux-x64@1.52.0"
 LIBRARY: Final = "OpenAI's library"
 MISSING: Final = f"missing: {GOOSE} cannot be installed"
 TURNS: Final = 30
+LONG_TURNS: Final = 6
 
 Show = Callable[[float], str]
 OWN: Final = 0.010
 
 
 class _Played(NamedTuple):
-    """One agent's session: seconds of its own and requests by turn, and the memory that it held at the end."""
+    """One agent's session: seconds of its own and requests by turn, and the memory that it held afterwards.
+
+    `long` are the seconds of the processor's time for each long reply that followed.
+    """
 
     own: Sequence[float]
     turns: Sequence[Sequence[Call]]
     memory: float
+    long: Sequence[float]
 
     @property
     def prompts(self) -> list[str]:
@@ -54,12 +59,13 @@ class _Played(NamedTuple):
 def rows(setting: Setting, place: Path) -> list[Row]:
     """The rows; where goose cannot be installed they say so, and what is measured against it has no verdict."""
     with programs({LIBRARY: (OURS.python, script("library.py"))}) as started:
-        played, library = _play(setting, place, started[LIBRARY])
+        played, library, library_long = _play(setting, place, started[LIBRARY])
     goose = played.get("goose")
     own = {name: statistics.median(each.own[1:]) for name, each in played.items()}
     first = {name: float(len(_main(each.turns[0]).body)) for name, each in played.items()}
     read = {name: float(sum(map(count, each.prompts))) for name, each in played.items()}
     shared = {name: shared_tokens(each.prompts) / read[name] for name, each in played.items()}
+    long = {name: statistics.median(each.long[1:]) for name, each in played.items()}
     titles = f"; goose's titles take {goose.beside:,} more" if goose and goose.beside else ""
     session = f"{setting.rounds(TURNS)} turns of a line each"
 
@@ -82,12 +88,21 @@ def rows(setting: Setting, place: Path) -> list[Row]:
             f"{session}: memory afterwards",
             {name: each.memory for name, each in played.items()},
             lambda size: f"{size / 1e6:.0f} MB",
+            "<= goose's",
+            played["ours"].memory <= goose.memory if goose else None,
+        ),
+        shown(
+            f"{CHUNKS:,} chunks through a model server: processor time",
+            {**long, LIBRARY: library_long},
+            duration,
+            "<= 1.5x goose",
+            long["ours"] <= 1.5 * long["goose"] if goose else None,
         ),
     ]
 
 
-def _play(setting: Setting, place: Path, library: Program) -> tuple[dict[str, _Played], float]:
-    """A session for each agent, taking turns, and what the library takes for the requests of ours."""
+def _play(setting: Setting, place: Path, library: Program) -> tuple[dict[str, _Played], float, float]:
+    """A session for each agent, taking turns; what the library takes for a request of ours, and for a long reply."""
     with ExitStack() as stack:
         other = stack.enter_context(model_server())
         agents: dict[str, tuple[Client, str, ModelServer]] = {}
@@ -110,9 +125,17 @@ def _play(setting: Setting, place: Path, library: Program) -> tuple[dict[str, _P
                 own[name].append(took - (call.answered - call.asked))
                 turns[name].append(calls)
             alone.append(library.seconds("call", other.url, _main(turns["ours"][-1]).body.decode()))
-        return {
-            name: _Played(own[name], turns[name], held(client.process.pid)) for name, (client, _, _) in agents.items()
-        }, statistics.median(alone[1:])
+        memory = {name: held(client.process.pid) for name, (client, _, _) in agents.items()}
+        long: dict[str, list[float]] = {name: [] for name in [*agents, LIBRARY]}
+        for _ in range(setting.rounds(LONG_TURNS)):
+            for name, (client, session, _) in agents.items():
+                before = worked(client.process.pid)
+                client.prompt(session, LONG)
+                long[name].append(worked(client.process.pid) - before)
+            request = json.dumps({"model": "m", "stream": True, "messages": [{"role": "user", "content": LONG}]})
+            long[LIBRARY].append(library.seconds("worked", other.url, request))
+        played = {name: _Played(own[name], turns[name], memory[name], long[name]) for name in agents}
+        return played, statistics.median(alone[1:]), statistics.median(long[LIBRARY][1:])
 
 
 def _commands(setting: Setting, place: Path) -> dict[str, tuple[Sequence[str], Mapping[str, str]]]:

@@ -124,6 +124,13 @@ class WebClient:
         self.process.communicate(timeout=30)
 
 
+def worked(pid: int) -> float:
+    """The processor's time that a process and all its descendants have taken so far, in seconds."""
+    process = psutil.Process(pid)
+    times = [member.cpu_times() for member in [process, *process.children(recursive=True)]]
+    return sum(each.user + each.system for each in times)
+
+
 def held(pid: int) -> int:
     """Proportional set size of a process and all its descendants, in bytes."""
     process = psutil.Process(pid)

@@ -1,5 +1,7 @@
 """A model provider on this machine that answers "Hi" at once, in the formats of OpenAI and Anthropic.
 
+A chat completion whose request has the text LONG is answered with CHUNKS pieces of a character instead.
+
 It keeps what it was asked and when: what passes before a request comes, and from its answer on, is an agent's own time.
 Must not know who asks. Used by the suites `acp` and `provider`.
 """
@@ -15,6 +17,8 @@ from time import perf_counter
 from typing import Any, Final, NamedTuple
 
 KEY: Final = "sk-benchmark-key"
+CHUNKS: Final = 2_000
+LONG: Final = f"Write {CHUNKS} characters."
 _USAGE: Final = {"input_tokens": 1, "output_tokens": 1}
 
 
@@ -50,6 +54,7 @@ def _chunk(finish: str | None = None, **delta: str) -> dict[str, Any]:
 _MESSAGE: Final = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": _USAGE}
 _ANSWERS: Final = {
     "/v1/chat/completions": _sse(_chunk(role="assistant", content="Hi"), _chunk("stop"), "[DONE]"),
+    "/v1/chat/completions, long": _sse(*[_chunk(content="x")] * CHUNKS, _chunk("stop"), "[DONE]"),
     "/v1/messages": _sse(
         {"type": "message_start", "message": {**_MESSAGE, "stop_reason": None, "stop_sequence": None}},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
@@ -59,7 +64,7 @@ _ANSWERS: Final = {
         {"type": "message_stop"},
     ),
 }
-"""By path, a whole answer."""
+"""By path, a whole answer; LONG is asked of chat completions alone."""
 
 
 @contextmanager
@@ -72,7 +77,8 @@ def model_server() -> Iterator[ModelServer]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            asked, answer = perf_counter(), _ANSWERS[self.path.partition("?")[0]]
+            path = self.path.partition("?")[0]
+            asked, answer = perf_counter(), _ANSWERS[f"{path}, long" if LONG.encode() in body else path]
             head = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {len(answer)}\r\n\r\n"
             # Ahead of the answer, because who has it may look for the call.
             calls.append(Call(asked, perf_counter(), body))
