@@ -19,6 +19,7 @@ from ..core.ids import BranchId, PayloadId, ToolCallId
 from .events import UNSTAMPED, Event
 from .events.conversation import AgentReasoning, AgentText, RunStop, ToolCall
 from .events.execution import ExecutionStarted, StatementRecorded
+from .events.going_back import EditBegun
 from .events.nodes import AsyncPayloadApplied, AsyncPayloadDropped, AsyncPayloadPrepared, NodesTicked, TickApplied
 from .events.session import (
     DomainEntered,
@@ -34,7 +35,7 @@ from .events.session import (
 from .statements import UpdatePayload
 
 READING: Final = frozenset(
-    (AgentText, AgentReasoning, ToolCall, RunStop, ProjectionSent, ModelCallEnded, UsageReported)
+    (AgentText, AgentReasoning, ToolCall, RunStop, ProjectionSent, ModelCallEnded, UsageReported, EditBegun)
 )
 """The kinds of event that `Readings` needs."""
 
@@ -148,7 +149,8 @@ class Readings:
     part of the answer.
 
     In logs of earlier versions one event says both at the end of the call, and a `RunStop` closes a call that a crash
-    left open. In still older ones each call counts, by its `UsageReported`.
+    left open. In still older ones each call counts, by its `UsageReported`. The statements of an edit are calls that no
+    model makes.
 
     The tail of a prompt and the handles both use this fold, so they never disagree.
     """
@@ -164,6 +166,7 @@ class Readings:
         """Where the answer began, if its call has not ended."""
         self._position = 0
         """The position of the open call's prompt."""
+        self._is_edit = False
 
     def apply(self, event: Event) -> None:
         # By kind first: a log has hundreds of thousands of events, and most are of other kinds.
@@ -172,7 +175,9 @@ class Readings:
 
     def _take(self, event: Event) -> None:
         match event:
-            case AgentText(aside=False) | AgentReasoning() | ToolCall(parent_id=None):
+            case EditBegun():
+                self._is_edit = True
+            case AgentText(aside=False) | AgentReasoning() | ToolCall(parent_id=None) if not self._is_edit:
                 self._begun = event.seq if self._begun is None else self._begun
             case ProjectionSent(answered=answered, position=position):
                 self._begun, self._position = None, position
@@ -185,9 +190,10 @@ class Readings:
             case UsageReported():
                 self._begun = None
                 self._read(event.seq)
-            case RunStop() if self._begun is not None:
-                begun, self._begun = self._begun, None
-                self._read(begun)
+            case RunStop():
+                begun, self._begun, self._is_edit = self._begun, None, False
+                if begun is not None:
+                    self._read(begun)
             case _:
                 pass
 

@@ -232,6 +232,20 @@ def test_a_statement_after_a_live_replay_shows_nobody_what_it_did_not_show_then(
         machine.teardown()
 
 
+def test_no_model_has_read_what_an_edit_shows() -> None:
+    machine = ProjectionMachine()
+    machine.begin()
+    try:
+        machine.run_as_model("show(va)")
+        machine.change_files([("a.txt", [])], tick=False)
+        machine.run_as_model("show(va)")
+        machine.go_back(1, ["/edit {k}\n{source}"], "show(va)")
+        machine.change_files([("a.txt", LINES[:1])], tick=True)
+        machine.the_prompt_is_true()
+    finally:
+        machine.teardown()
+
+
 def test_a_chosen_budget_goes_before_one_that_nobody_chose() -> None:
     machine = ProjectionMachine()
     machine.begin()
