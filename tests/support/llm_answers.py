@@ -51,6 +51,7 @@ CHAT: Final = "openai-chat:gpt-4o"
 CLAUDE: Final = "anthropic:claude-opus-4-8"
 GEMINI: Final = "google:gemini-2.5-flash"
 RESPONSES: Final = "openai-responses:gpt-5"
+MISTRAL: Final = "mistral:mistral-large-latest"
 
 
 def _counted_chat() -> bytes:
@@ -107,6 +108,7 @@ WHOLE: Final = {
     RESPONSES: _counted_responses(),
     CLAUDE: _counted_claude(),
     GEMINI: _counted_gemini(),
+    MISTRAL: _counted_chat(),
 }
 """The text "hi", with counts."""
 
@@ -142,10 +144,12 @@ BEGUN: Final[dict[str, tuple[bytes, ...]]] = {
     RESPONSES: _begun_responses(),
     CLAUDE: _begun_claude(),
     GEMINI: _begun_gemini(),
+    MISTRAL: (sse(chunk(role="assistant", content="half")),),
 }
 PINGS: Final = {
     CHAT: b": ping\n\n",
     RESPONSES: b": ping\n\n",
     CLAUDE: sse({"type": "ping"}),
     GEMINI: sse({"usageMetadata": {"promptTokenCount": 1}}),
+    MISTRAL: b": ping\n\n",
 }

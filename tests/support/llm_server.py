@@ -65,6 +65,8 @@ class LlmServer:
             "ANTHROPIC_API_KEY": "sk-test-anthropic-key",
             "GOOGLE_GEMINI_BASE_URL": self.url,
             "GOOGLE_API_KEY": "test-google-key",
+            "MISTRAL_BASE_URL": self.url,
+            "MISTRAL_API_KEY": "test-mistral-key",
         }
 
 

@@ -156,10 +156,11 @@ PROVIDERS: Final = (
     ),
     Provider(
         name="mistral",
+        kind="mistral",
         variables=("MISTRAL_API_KEY",),
         one_call=True,
         modules=("mistralai", "pydantic_ai.models.mistral"),
-        listing=Listing(base="https://api.mistral.ai/v1"),
+        listing=Listing(base="https://api.mistral.ai", variable="MISTRAL_BASE_URL", path="/v1/models"),
         known=("mistral-large-latest", "mistral-medium-latest", "codestral-latest"),
     ),
     _local("llama-cpp", 8080),

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.llm_answers import BEGUN, CHAT, CLAUDE, GEMINI, RESPONSES, WHOLE
+from tests.support.llm_answers import BEGUN, CHAT, CLAUDE, GEMINI, MISTRAL, RESPONSES, WHOLE
 from tests.support.llm_server import Answer, LlmServer, llm_server
 from tests.support.memory import in_memory
 from tests.support.quick import diagonal_is_quick
@@ -47,6 +47,7 @@ FINAL: Final[dict[str, dict[str, tuple[Answer, str]]]] = {
                          b' "details": [{"reason": "API_KEY_INVALID"}]}}',)),
             "GOOGLE_API_KEY",
         ),
+        MISTRAL: (Answer(401, (b'{"message": "Unauthorized", "request_id": "r"}',)), "MISTRAL_API_KEY"),
     },
     "no such model": {
         CHAT: (Answer(404, (b'{"error": {"message": "The model `m` does not exist", "code": "model_not_found"}}',)),
@@ -59,6 +60,10 @@ FINAL: Final[dict[str, dict[str, tuple[Answer, str]]]] = {
         GEMINI: (
             Answer(404, (b'{"error": {"code": 404, "message": "models/m is not found", "status": "NOT_FOUND"}}',)),
             "models/m is not found",
+        ),
+        MISTRAL: (
+            Answer(400, (b'{"object": "error", "message": "Invalid model: m", "type": "invalid_model"}',)),
+            "Invalid model: m",
         ),
     },
 }  # fmt: skip

@@ -66,6 +66,7 @@ def test_providers_with_a_key_are_asked_at_their_address_with_their_key(server: 
     assert {each.get("x-api-key") or each.get("authorization") for each in headers} == {
         "sk-test-anthropic-key",
         "Bearer sk-test-openai-key",
+        "Bearer test-mistral-key",
     }
     assert "provider:anthropic:claude-new" in specs(made)
     assert "provider:anthropic:claude-opus-5-5" not in specs(made)

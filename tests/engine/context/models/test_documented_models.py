@@ -26,7 +26,7 @@ from engine.context.models.providers import (
 )
 from engine.core.ids import MessageId
 from engine.log.events.conversation import UserMessage
-from tests.support.llm_answers import CHAT, CLAUDE, GEMINI, RESPONSES, WHOLE
+from tests.support.llm_answers import CHAT, CLAUDE, GEMINI, MISTRAL, RESPONSES, WHOLE
 from tests.support.llm_server import Answer, LlmServer, llm_server
 from tests.support.quick import first_is_quick
 
@@ -42,7 +42,7 @@ _CALLS: Final = {
         GEMINI,
     ),
     "groq": ("https://api.groq.com/openai/v1/chat/completions", CHAT),
-    "mistral": ("https://api.mistral.ai/v1/chat/completions#stream", CHAT),
+    "mistral": ("https://api.mistral.ai/v1/chat/completions#stream", MISTRAL),
     "openrouter": ("https://openrouter.ai/api/v1/chat/completions", CHAT),
     "ollama": ("http://127.0.0.1:11434/v1/chat/completions", CHAT),
     "llama-cpp": ("http://127.0.0.1:8080/v1/chat/completions", CHAT),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.context.model import (
+    CallDelayed,
     CallRefused,
     CallRetried,
     ContextTooLongError,
@@ -108,6 +109,12 @@ async def replied(spec: str, text: str, waits: Waits | None = None, *, calls_too
             return [signal async for signal in model.reply(prompt(text, calls_tools))]
         finally:
             await model.aclose()
+
+
+async def begun(reply: AsyncGenerator[ModelSignal, None]) -> ModelSignal:
+    """The first signal of the reply itself: a busy machine may say before that it loads the library."""
+    first = await anext(reply)
+    return await anext(reply) if isinstance(first, CallDelayed) else first
 
 
 def counted(signal: ModelSignal) -> ModelSignal:
@@ -401,7 +408,7 @@ async def test_pings_count_as_something(server: LlmServer, spec: str) -> None:
     server.answers.append(Answer(pieces=(*BEGUN[spec], PINGS[spec]), hang=True, every=0.1))
     model = ProviderModel(route_to(spec, os.environ), QUICK, pause=Waits())
     reply = model.reply(prompt("hi"))
-    assert await anext(reply) == TextDelta("half")
+    assert await begun(reply) == TextDelta("half")
     with anyio.move_on_after(1) as waiting:
         await anext(reply)
     assert waiting.cancelled_caught
@@ -439,7 +446,7 @@ async def test_closing_the_stream_hangs_up_at_once(server: LlmServer) -> None:
     server.answers += [Answer(pieces=(sse(chunk(role="assistant", content="begun")),), hang=True)]
     model = ProviderModel(route_to(CHAT, os.environ))
     stream = model.reply(prompt("hi"))
-    assert await anext(stream) == TextDelta("begun")
+    assert await begun(stream) == TextDelta("begun")
     with anyio.fail_after(SECONDS):
         await stream.aclose()
         assert await anyio.to_thread.run_sync(server.left.wait, SECONDS)
@@ -621,16 +628,16 @@ def test_only_who_signs_thinking_signs_calls(provider: Provider) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("provider", [each for each in PROVIDERS if each.variables], ids=lambda provider: provider.name)
+@pytest.mark.parametrize(
+    "provider", [each for each in PROVIDERS if each.variables and not each.kind], ids=lambda provider: provider.name
+)
 def test_the_library_knows_each_provider_and_its_key(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     from pydantic_ai.exceptions import UserError  # only here, because who collects tests need not wait for it
     from pydantic_ai.models import infer_model
 
     for variable in (*provider.variables, "OPENAI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
-    # A provider whose package is not installed says so before it asks for a key; an unknown one says that it is.
-    package_or_key = "|".join(("Please install", *provider.variables))
-    with pytest.raises((ImportError, UserError), match=package_or_key):
+    with pytest.raises(UserError, match="|".join(provider.variables)):
         infer_model(f"{provider.name}:maker/model")
 
 
