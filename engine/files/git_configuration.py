@@ -19,7 +19,7 @@ import shutil
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from ..core.domain import is_inside
@@ -34,10 +34,13 @@ _MOST_FILES: Final = 30
 """Number of configuration files that are read, included ones among them."""
 _MOST_WORDS: Final = 500
 """Number of words of one value that are considered."""
+_MOST_VALUES: Final = 1_000
+"""Number of different values of one repository that are considered."""
 _SECTION: Final = re.compile(r'[ \t]*\[[ \t]*([\w.-]+)(?:[ \t]+"((?:[^"\\]|\\.)*)")?[ \t]*\]')
 _ENTRY: Final = re.compile(r"[ \t]*([\w-]+)[ \t]*=[ \t]*(.*)")
 _VALUE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"?|\\(.)|([#;].*)|([^"\\#;]+)')
 _ESCAPED: Final = re.compile(r"\\(.)")
+_UNESCAPED_QUOTE: Final = re.compile(r'\\.|(")')
 _BLANKS: Final = {"n": "\n", "t": "\t", "b": ""}
 """Escaped characters with a meaning in a value; any other stands for itself."""
 _BETWEEN_WORDS: Final = re.compile(r"[\s\"'`;|&()<>{}=,!]+")
@@ -55,8 +58,8 @@ _URLS: Final = {
 }
 _GROUPS: Final = "remotes"
 """The section whose keys name several remotes each, by name or URL."""
-_ASSIGNED: Final = re.compile(r"([\w-]+)\.(?:([^\s=]+)\.)?([\w-]+)=([^\s\"']*)")
-"""Configuration in a command, as in `git -c core.hooksPath=hooks commit`."""
+_SECTION_NAME: Final = re.compile(r"(?<![\w-])([\w-]++)\.")
+_KEY_NAME: Final = re.compile(r"[\w-]+")
 _KEY: Final = re.compile(r"([\w-]+)\.(?:(.+)\.)?([\w-]+)", re.DOTALL)
 _FROM_VARIABLE: Final = "--config-env"
 _KEYS_IN_VARIABLES, _VALUES_IN_VARIABLES = "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"
@@ -100,7 +103,22 @@ class _Entry(NamedTuple):
         return self.section in _INCLUDES and self.key == _INCLUDED
 
 
-def named_by(git: str, top: str, roots: tuple[str, ...], read: set[str]) -> Iterator[str]:
+class Looks:
+    """How often a search may still look for a word of a command in a directory.
+
+    A statement may write configurations that name thousands of both.
+    """
+
+    def __init__(self, most: int = 50_000) -> None:
+        self._left = most
+
+    def take(self) -> bool:
+        """Return whether one more is allowed."""
+        self._left -= 1
+        return self._left >= 0
+
+
+def named_by(git: str, top: str, roots: tuple[str, ...], read: set[str], looks: Looks | None = None) -> Iterator[str]:
     """Yield real paths in the roots that git runs, or reads as configuration, because the configuration names them.
 
     Args:
@@ -108,19 +126,22 @@ def named_by(git: str, top: str, roots: tuple[str, ...], read: set[str]) -> Iter
         top: the root of its work tree; for a bare repository, the repository itself.
         roots: absolute directories, links resolved.
         read: is extended by the files that this reads, anywhere.
+        looks: what the whole search may take; None for a search of its own.
     """
+    looks = looks or Looks()
     folders = tuple(configured(git, top))
     tops = (top, *_work_trees(folders))
     waiting = deque((*of_user(), *(os.path.join(folder, name) for folder in folders for name in CONFIGURATIONS)))
     seen: set[str] = set()
     urls: list[str] = []
     replaced: list[_Entry] = []
+    values: set[tuple[str, str, str]] = set()
     while waiting and len(seen) < _MOST_FILES:
         path = waiting.popleft()
         if path in seen:
             continue
         seen.add(path)
-        for entry in chain.from_iterable(map(_with_assigned, _entries(path))):
+        for entry in _different(chain.from_iterable(map(_with_assigned, _entries(path))), values):
             urls += _urls_in(entry)
             if entry.section == _REPLACED[0] and entry.key in _REPLACED[1]:
                 replaced.append(entry)
@@ -135,20 +156,49 @@ def named_by(git: str, top: str, roots: tuple[str, ...], read: set[str]) -> Iter
                 yield from _inside(places, roots)
             elif entry.key not in _DATA.get(entry.section, ()):
                 waiting += (os.path.join(each, name) for each in tops for name in _files_in_variables(entry.value))
-                yield from _inside(_programs(entry.value, tops), roots)
+                yield from _inside(_programs(entry.value, tops, looks), roots)
     read |= seen
     for command in _transports(urls, replaced):
-        yield from _inside(_programs(command, tops), roots)
+        yield from _inside(_programs(command, tops, looks), roots)
+
+
+def _different(entries: Iterable[_Entry], values: set[tuple[str, str, str]]) -> Iterator[_Entry]:
+    """Yield the entries whose values are not among these yet, until there are _MOST_VALUES."""
+    for entry in entries:
+        value = (entry.section, entry.key, entry.value)
+        if value in values and entry.section != _REPLACED[0]:  # whose subsection counts
+            continue
+        if len(values) == _MOST_VALUES:
+            return
+        values.add(value)
+        yield entry
 
 
 def _with_assigned(entry: _Entry) -> Iterator[_Entry]:
     """Yield the entry, and the entries that a command in its value passes to git."""
     yield entry
-    for section, subsection, key, value in _ASSIGNED.findall(_QUOTES.sub("", entry.value)):
-        yield _Entry(section.lower(), key.lower(), value, subsection)
+    words = _QUOTES.sub("", entry.value).split()
+    yield from islice(filter(None, map(_assigned, words)), _MOST_WORDS)
     for name, value in _passed(entry.value):
         if key := _KEY.fullmatch(name):
             yield _Entry(key[1].lower(), key[3].lower(), value, key[2] or "")
+
+
+def _assigned(word: str) -> _Entry | None:
+    """Return the configuration in a word of a command, as in `git -c core.hooksPath=hooks commit`.
+
+    The time is linear in the word: the host asks, and a statement may have written it.
+    """
+    parts = word.split("=")
+    for number, part in enumerate(parts[:-1], 1):
+        place, dot, key = part.rpartition(".")
+        if not dot or not _KEY_NAME.fullmatch(key):
+            continue
+        for section in _SECTION_NAME.finditer(f"{place}."):
+            subsection = place[section.end() :]
+            if subsection or section.end() > len(place):
+                return _Entry(section[1].lower(), key.lower(), "=".join(parts[number:]), subsection)
+    return None
 
 
 def _passed(command: str) -> Iterator[tuple[str, str]]:
@@ -258,16 +308,27 @@ def _entries(path: str) -> Iterator[_Entry]:
             section, start = head[1].partition(".")[0].lower(), head.end()
             subsection = re.sub(r"\\(.)", r"\1", head[2] or "") or head[1].partition(".")[2]
         if entry := _ENTRY.match(line, start):
-            value = entry[2]
-            while _goes_on(value):
-                value = value[:-1] + next(lines, "")
-            yield _Entry(section, entry[1].lower(), _unquoted(value), subsection)
+            yield _Entry(section, entry[1].lower(), _unquoted(_with_next(entry[2], lines)), subsection)
 
 
-def _goes_on(value: str) -> bool:
-    """Return whether a value continues on the next line: it ends in a backslash, not escaped and not in a comment."""
-    ends_escaped = (len(value) - len(value.rstrip("\\"))) % 2 == 1
-    return ends_escaped and not any(comment for _, _, comment, _ in _VALUE.findall(value))
+def _with_next(first: str, lines: Iterator[str]) -> str:
+    """Return a value with the lines on which it continues.
+
+    Each of its lines ends in a backslash, not escaped and not in a comment, except the last.
+    """
+    parts, is_quoted = [first], False
+    while _ends_escaped(parts[-1]):
+        line = f'"{parts[-1]}' if is_quoted else parts[-1]
+        if any(comment for _, _, comment, _ in _VALUE.findall(line)):
+            break
+        is_quoted = sum(map(len, _UNESCAPED_QUOTE.findall(line))) % 2 == 1
+        parts[-1] = parts[-1][:-1]
+        parts.append(next(lines, ""))
+    return "".join(parts)
+
+
+def _ends_escaped(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
 def _unquoted(value: str) -> str:
@@ -284,14 +345,16 @@ def _meant(escape: re.Match[str]) -> str:
     return _BLANKS.get(escape[1], escape[1])
 
 
-def _programs(value: str, tops: tuple[str, ...]) -> Iterator[str]:
+def _programs(value: str, tops: tuple[str, ...], looks: Looks) -> Iterator[str]:
     """Yield paths of what a command may run, relative to a top or to a directory that the command names (`cd`)."""
     words = dict.fromkeys(word for word in _words(value) if "\0" not in word)
     scripts = run_if_created(value)
     given = paths_given_in(value)
-    for folder in _folders(words, tops):
+    for folder in _folders(words, tops, looks):
         yield from (os.path.join(folder, os.path.expanduser(each)) for each in given)
         for word in words:
+            if not looks.take():
+                return
             place = os.path.join(folder, word)
             if folder != place and os.path.isdir(place):
                 yield from (os.path.join(place, name) for name in _OF_DIRECTORY)
@@ -303,7 +366,7 @@ def _programs(value: str, tops: tuple[str, ...]) -> Iterator[str]:
                 yield from (place + end for end in _PROGRAM_ENDS if os.path.isfile(place + end))
 
 
-def _folders(words: Iterable[str], tops: tuple[str, ...]) -> Iterable[str]:
+def _folders(words: Iterable[str], tops: tuple[str, ...], looks: Looks) -> Iterable[str]:
     """Return the directories that a command may be in when it runs something: the tops, and any it may `cd` to."""
     found = dict.fromkeys(tops)
     waiting = deque(tops)
@@ -311,6 +374,8 @@ def _folders(words: Iterable[str], tops: tuple[str, ...]) -> Iterable[str]:
     while waiting:
         here = waiting.popleft()
         for word in steps:
+            if not looks.take():
+                return found
             there = os.path.normpath(os.path.join(here, word))
             if len(found) < _MOST_FOLDERS and there not in found and os.path.isdir(there):
                 found[there] = None

@@ -24,7 +24,7 @@ from pathlib import PurePath
 from typing import Final, NamedTuple
 
 from ..core.domain import is_inside
-from .git_configuration import COMMON_DIR, CONFIGURATIONS, WORK_TREES, configured, named_by, of_user
+from .git_configuration import COMMON_DIR, CONFIGURATIONS, WORK_TREES, Looks, configured, named_by, of_user
 from .installation import Installation
 from .safe_open import links_to
 
@@ -231,6 +231,7 @@ class Protection:
         led_to: set[str] = set()
         named: set[str] = set()
         read: set[str] = set()
+        looks = Looks()
         linked: list[str] = []
         for root in self._roots:
             git = os.path.join(root, _GIT)
@@ -251,7 +252,7 @@ class Protection:
                 linked += (name for place in _held_places(repository) for name in _names_below(place))
             linked += (os.path.join(folder, row.name) for folder in map(str, PurePath(root).parents) for row in ROWS)
             for repository in (git, *repositories[:_MOST], *_repositories_above(root)):
-                named.update(named_by(repository, _top_of(repository), self._roots, read))
+                named.update(named_by(repository, _top_of(repository), self._roots, read, looks))
             if is_inside(base := _configuration(), (root,)):
                 for name in _MADE:
                     with suppress(OSError):
@@ -296,9 +297,14 @@ class Protection:
         If two results differ, `places` must be called again, and files mounted read-only before may no longer be so.
         Searches again if a directory has changed.
         """
-        if any(_changed_at(folder) != time for folder, time in self._folders.items()):
+        if self.has_changed:
             self.places()
         return self._marks()
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether `marks` will search again, which may take seconds."""
+        return any(_changed_at(folder) != time for folder, time in self._folders.items())
 
     def _marks(self) -> Mapping[str, Mark | None]:
         names = (*(row.name for row in ROWS), *(os.path.join(_GIT, name) for name in _KERNEL_HELD_IF_THERE))

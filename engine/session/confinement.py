@@ -234,7 +234,11 @@ class Confinement:
         if not self._is_hiding(environment):
             self._is_exposed = True
             raise EnvironmentUnavailableError("statements would see a directory that must be hidden")
-        if self._marks is None or self._marks == (marks := self._protection.marks()):
+        if self._marks is None:
+            return
+        search = self._protection.marks
+        marks = await anyio.to_thread.run_sync(search) if self._protection.has_changed else search()
+        if self._marks == marks:
             return
         self._take_late(self._marks)
         await environment.hold(await anyio.to_thread.run_sync(self._protection.places))

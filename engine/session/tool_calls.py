@@ -459,7 +459,11 @@ class ToolCalls:
     async def _run(
         self, request: EffectRequest, call: ToolCallId, program: Program, environment: Environment
     ) -> object:
-        """Run a program; return the statement's answer. Search output is not streamed."""
+        """Run a program; return the statement's answer. Search output is not streamed.
+
+        A search finds what statements may read, and no more: what is hidden from them is hidden from it, because they
+        may exchange a file for a link while it walks.
+        """
 
         def show(stream: Literal["stdout", "stderr"], text: str) -> None:
             if program.asks:
@@ -467,8 +471,10 @@ class ToolCalls:
 
         cwd = name_text(program.request.cwd)
         asked = program.request
-        if program.asks:
-            domain = self._context.domain()
+        domain = self._context.domain()
+        if not program.asks:
+            asked = replace(asked, domain=None if domain is None else replace(domain, writable=()))
+        else:
             # In mode `auto` a command is sandboxed like statements, unless the user is asked about it.
             confined = self._context.parts.policy.mode == "auto" and not program.outside
             outside = program.outside and domain is not None

@@ -77,3 +77,43 @@ def _searching(project: Path) -> list[str]:
             if os.readlink(f"/proc/{process}/cwd").startswith(str(project)):
                 found.append(process)
     return found
+
+
+EXCHANGING = """
+import ctypes, os
+os.chdir("d")
+exchange = ctypes.CDLL(None).renameat2
+while True:
+    for number in range(40):
+        exchange(-100, b"f%d" % number, -100, b"l%d" % number, 2)
+"""
+SEARCHING_LINKS = """
+import os, subprocess, sys, time
+os.mkdir("d")
+for number in range(40):
+    open(f"d/f{number}", "w").write("nothing\\n")
+    os.symlink(PLACE, f"d/l{number}")
+open("swap.py", "w").write(EXCHANGING)
+left = subprocess.Popen([sys.executable, "-S", "swap.py"])
+time.sleep(0.3)
+found = {str(match.text) for _ in range(60) for match in grep("token-of", path="d")}
+left.kill()
+print("found", len(found))
+"""
+
+
+@pytest.mark.slow
+def test_a_search_that_meets_a_link_finds_nothing_hidden(tmp_path: Path) -> None:
+    """A program of the statement exchanges files for links to this program's state while ripgrep walks."""
+    project, state = tmp_path / "project", tmp_path / "state"
+    project.mkdir()
+    files(state, {"mcp-token": "token-of-this-program-9\n"})
+    state.chmod(0o700)
+    values = {"PLACE": str(state / "mcp-token"), "EXCHANGING": EXCHANGING}
+    source = "".join(f"{name} = {value!r}\n" for name, value in values.items()) + SEARCHING_LINKS
+    model = scripted(tmp_path, {"statement": source}, {"text": "Done."})
+    with Agent(state, "--model", model, permission=None, env={"REWINDOW_SANDBOX": "required"}) as agent:
+        session = agent.open(project)
+        agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
+        assert agent.prompt(session, "Go.", seconds=120) == "end_turn"
+        assert "found 0" in json.dumps(agent.received)

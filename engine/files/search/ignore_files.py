@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -329,29 +329,55 @@ def _without_blanks(line: str) -> str:
     return line[: len(bare) + 1] if kept % 2 and len(line) > len(bare) else bare
 
 
+# The host matches rules that a statement may have written, so no match backtracks over more than a piece. Between two
+# `**` there is a fixed number of segments, and between two `*` a fixed number of characters, so the first place where
+# such a piece matches is as good as any later one: an atomic group takes the first.
+_STAR: Final = "[^/]*"
+_DEEP: Final = "(?:[^/]+/)*"
+
+
 def _path(segments: Sequence[str]) -> str:
-    last = len(segments) - 1
-    parts: list[str] = []
-    for at, segment in enumerate(segments):
-        if segment == "**":
-            parts.append(".+" if at == last else "(?:[^/]+/)*")
-        else:
-            parts.append(_segment(segment) + ("" if at == last else "/"))
-    return "".join(parts)
+    first, *others = _split_at(map(_segment_or_deep, segments), _DEEP)
+    if not others:
+        return "/".join(first)
+    *middle, last = others
+    parts = [f"{segment}/" for segment in first]
+    parts += [f"(?>{_DEEP}?{'/'.join(each)}/)" for each in middle if each]
+    return "".join(parts) + (_DEEP + "/".join(last) if last else ".+")
+
+
+def _segment_or_deep(segment: str) -> str:
+    return _DEEP if segment == "**" else _segment(segment)
 
 
 def _segment(segment: str) -> str:
-    # A name is never empty, even if a directory's slash follows.
-    return "[^/]+" if not segment.strip("*") else "".join(_pieces(segment))
+    if not segment.strip("*"):
+        return "[^/]+"  # a name is never empty, even if a directory's slash follows
+    first, *others = map("".join, _split_at(_pieces(segment), _STAR))
+    if not others:
+        return first
+    *middle, last = others
+    return first + "".join(f"(?>{_STAR}?{each})" for each in middle if each) + _STAR + last
+
+
+def _split_at(parts: Iterable[str], separator: str) -> list[list[str]]:
+    found: list[list[str]] = [[]]
+    for part in parts:
+        if part == separator:
+            found.append([])
+        else:
+            found[-1].append(part)
+    return found
 
 
 def _pieces(segment: str) -> Iterator[str]:
+    """Yield the expressions of single characters, and _STAR."""
     at = 0
     while at < len(segment):
         char = segment[at]
         at += 1
         if char == "*":
-            yield "[^/]*" if segment[at : at + 1] != "*" else ""
+            yield _STAR
         elif char == "?":
             yield "[^/]"
         elif char == "[":

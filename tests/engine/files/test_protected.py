@@ -555,7 +555,7 @@ PROGRAM = "zz/t.sh"
 
 def named(tmp_path: Path, configuration: str) -> set[str]:
     root = Path(os.path.realpath(tmp_path))
-    (root / ".git").mkdir()
+    (root / ".git").mkdir(exist_ok=True)
     (root / ".git/config").write_text(configuration.replace("{root}", str(root)))
     (root / "more").write_text("[core]\n\thooksPath = from-more\n")
     for name in (PROGRAM, "zz/deep/x", "pkg/__main__.py", "PROG", "late.js"):
@@ -639,6 +639,41 @@ def test_script_that_is_not_there_yet_is_named(tmp_path: Path, configuration: st
 )
 def test_other_words_name_no_file_that_is_not_there(tmp_path: Path, configuration: str) -> None:
     assert not named(tmp_path, configuration) & {"NOTES.md", "out.sh", "main", "cloud.sh", "src", ".git"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["a" * 100_000, "a." * 50_000, "=a." * 30_000, "a\\\n" * 30_000, '"a\\\n' * 30_000],
+    ids=["a word", "dots", "equals signs", "lines", "quoted lines"],
+)
+def test_no_value_takes_long_to_read(tmp_path: Path, value: str) -> None:
+    begun = time.process_time()
+    assert named(tmp_path, f"[alias]\n\tx = {value}\n[core]\n\teditor = sh ed") >= {"ed"}
+    assert time.process_time() - begun < 3  # it was minutes
+
+
+def test_of_many_values_the_first_are_read(tmp_path: Path) -> None:
+    many = "".join(f"\tx = !sh {number}.sh\n" for number in range(1_100))
+    found = named(tmp_path, f"[alias]\n{many}{many}[core]\n\teditor = sh ed")
+    assert {"0.sh", "900.sh"} <= found
+    assert not {"1000.sh", "ed"} & found
+
+
+def test_many_words_and_directories_take_no_longer_than_allowed(tmp_path: Path) -> None:
+    folders = [f"d{number}" for number in range(100)]
+    for each in folders:
+        (tmp_path / each).mkdir()
+    words = " ".join([*folders, *(f"w{number}" for number in range(300))])
+    entries = "".join(f"\tx{number} = {number} {words}\n" for number in range(100))
+    begun = time.process_time()
+    assert named(tmp_path, f"[core]\n\teditor = sh ed\n[alias]\n{entries}") >= {"ed"}
+    assert time.process_time() - begun < 5  # it was minutes
+
+
+def test_values_on_several_lines_are_joined(tmp_path: Path) -> None:
+    values = ["sh \\\na", 'sh "b\\\n c"', "sh d # \\\n\ty = sh e", "sh \\\\\n\ty = sh g", 'sh "h # \\\n i"']
+    found = set[str]().union(*(named(tmp_path, f"[alias]\n\tx = !{value}") for value in values))
+    assert {"a", "c", "d", "e", "g", "i"} <= found
 
 
 def test_plain_urls_name_no_program(tmp_path: Path) -> None:

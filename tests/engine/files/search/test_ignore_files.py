@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -242,6 +243,16 @@ def test_rule_above_that_includes_again_overrides_kinds_below(tmp_path: Path) ->
     files(tmp_path, {"home/plain/src/a.log": "", "home/plain/src/b/c": "", "home/plain/src/d": ""})
     source = place_of(str(tmp_path / "home" / "plain" / "src"), (str(tmp_path / "home" / "plain"),))
     assert without_excluded(source, listed(source), str)[0] == [".gitignore", "a.log", "d"]
+
+
+@pytest.mark.parametrize("rule", ["*a" * 30 + "*b", "/" + "**/a/" * 20 + "b", "/" + "**/*a*a*/" * 20 + "b"])
+def test_no_rule_takes_long_to_match(tmp_path: Path, rule: str) -> None:
+    files(tmp_path, {".gitignore": f"{rule}\n"})
+    rules = FileRules(place_of(str(tmp_path), (str(tmp_path),)))
+    begun = time.process_time()
+    assert not rules.leave_out("a" * 200)
+    assert not rules.leave_out("a/" * 100 + "c")
+    assert time.process_time() - begun < 1  # it was hours
 
 
 @pytest.fixture
