@@ -124,7 +124,10 @@ def _tested(keys: Keys, name: str) -> tuple[bool, str]:
     provider = provider_of(name, keys)
     if not provider.key(keys):
         return False, f"{name}: no key is known"
-    where = address_shown(address_of(provider, keys))
+    try:
+        where = address_shown(address_of(provider, keys))
+    except InvalidRequestError as error:
+        return False, f"{name}: {error}"
     try:
         count = prove(name, provider, keys)
     except RefusedKeyError as error:

@@ -20,6 +20,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct
 
+from ...core.errors import InvalidRequestError
 from .providers import Provider, address_of, address_shown, configured, provider_of
 
 logger = logging.getLogger(__name__)
@@ -119,6 +120,7 @@ def ask(name: str, provider: Provider, environ: Mapping[str, str]) -> list[Liste
     Raises:
         OSError: it cannot be reached, or refused.
         ValueError: its answer is none.
+        InvalidRequestError: the environment names no address for it.
     """
     listing = provider.listing
     assert listing is not None
@@ -134,7 +136,7 @@ def prove(name: str, provider: Provider, environ: Mapping[str, str]) -> int:
 
     Raises:
         RefusedKeyError: the provider does not accept the key.
-        OSError, ValueError: like `ask`.
+        OSError, ValueError, InvalidRequestError: like `ask`.
     """
     listing = provider.listing
     assert listing is not None
@@ -148,7 +150,7 @@ class RefusedKeyError(OSError):
 
 
 def _answer_to(provider: Provider, path: str, environ: Mapping[str, str]) -> bytes:
-    """Return the answer to GET; raises OSError, ValueError."""
+    """Return the answer to GET; raises like `ask`."""
     import httpx2  # on a thread, and only where a provider is configured
 
     listing = provider.listing
@@ -228,7 +230,7 @@ class Catalog:
                 continue
             try:
                 models = tuple(ask(name, provider, self._environ))
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, InvalidRequestError) as error:
                 logger.info("the models of %s could not be listed (%s)", name, type(error).__name__)
                 continue
             if models:
@@ -243,9 +245,11 @@ class Catalog:
 
     def _answer(self, name: str, provider: Provider) -> _Kept | None:
         kept = self._all().get(name)
-        if kept is None or kept.address != address_shown(address_of(provider, self._environ)):
+        try:
+            is_there = kept is not None and kept.address == address_shown(address_of(provider, self._environ))
+        except InvalidRequestError:  # which each use of the model reports
             return None
-        return kept
+        return kept if is_there else None
 
     def _all(self) -> dict[str, _Kept]:
         if self._kept is None:

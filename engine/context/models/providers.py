@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
 
@@ -195,6 +195,8 @@ PROVIDERS: Final = (
 )
 
 _KIND: Final = "provider:"
+_WEB: Final = ("http", "https")
+NO_ADDRESS: Final = "{variable} is no web address without blanks and control characters, such as {example}"
 NAMED: Final = {provider.name: provider for provider in PROVIDERS}
 ALIASED: Final = {alias: provider for provider in PROVIDERS for alias in provider.aliases}
 
@@ -221,7 +223,7 @@ def route_to(spec: str, environ: Mapping[str, str]) -> Route:
     compatible servers have. `openai-responses` and `openai-chat` choose.
 
     Raises:
-        InvalidRequestError: `spec` names no provider or no model.
+        InvalidRequestError: `spec` names no provider or no model, or the environment no address.
     """
     name, _, model = spec.partition(":")
     if not name or not model:
@@ -230,8 +232,14 @@ def route_to(spec: str, environ: Mapping[str, str]) -> Route:
             "provider:google:MODEL"
         )
     provider = provider_of(name, environ)
-    address = address_of(provider, environ) if provider.kind else ""
-    return Route(name=spec, provider=provider, model=f"{provider.kind or provider.name}:{model}", address=address)
+    # The library reads the others itself, but not each failure of its own is a sentence.
+    address = "" if provider.listing is None else address_of(provider, environ)
+    return Route(
+        name=spec,
+        provider=provider,
+        model=f"{provider.kind or provider.name}:{model}",
+        address=address if provider.kind else "",
+    )
 
 
 def configured(environ: Mapping[str, str], named: Collection[str] = ()) -> dict[str, Provider]:
@@ -279,9 +287,17 @@ def how_to_set(provider: Provider) -> str:
 
 
 def address_of(provider: Provider, environ: Mapping[str, str]) -> str:
-    """Return where a provider that has a listing is, without a slash at the end."""
-    assert provider.listing is not None
-    return (environ.get(provider.listing.variable) or provider.listing.base).rstrip("/")
+    """Return where a provider that has a listing is, without a slash at the end.
+
+    Raises:
+        InvalidRequestError: the environment names no web address. The message does not contain it.
+    """
+    listing = provider.listing
+    assert listing is not None
+    url = environ.get(listing.variable) or listing.base
+    if _web_address(url) is None:
+        raise InvalidRequestError(NO_ADDRESS.format(variable=listing.variable, example=listing.base))
+    return url.rstrip("/")
 
 
 def address_shown(url: str | None) -> str:
@@ -289,13 +305,22 @@ def address_shown(url: str | None) -> str:
 
     Returns "" for none.
     """
-    parts = urlsplit(url or "")
-    if not parts.hostname:
+    parts = _web_address(url or "")
+    if parts is None:
         return ""
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    port = parts.netloc.rpartition(":")[2]
-    place = f"{host}:{port}" if port.isdecimal() else host
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    place = host if parts.port is None else f"{host}:{parts.port}"
     return f"{parts.scheme}://{place}{parts.path.rstrip('/')}"
+
+
+def _web_address(url: str) -> SplitResult | None:
+    """Return the parts of a web address, all of which can be read; None for another text."""
+    try:
+        parts = urlsplit(url)
+        is_one = parts.scheme in _WEB and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port or a bracket
+        return None
+    return parts if is_one and url.isprintable() and " " not in url else None
 
 
 def provider_of(name: str, environ: Mapping[str, str]) -> Provider:
@@ -309,8 +334,13 @@ def provider_of(name: str, environ: Mapping[str, str]) -> Provider:
 
 
 def _elsewhere(address: Address, environ: Mapping[str, str]) -> bool:
-    host = urlsplit(environ.get(address.variable, "")).hostname
-    return host is not None and host != address.host and not host.endswith(f".{address.host}")
+    """Return whether the environment names another server, or something that is no address."""
+    url = environ.get(address.variable)
+    if not url:
+        return False
+    parts = _web_address(url)
+    host = "" if parts is None else parts.hostname or ""
+    return host != address.host and not host.endswith(f".{address.host}")
 
 
 # --- setup -----------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from engine.cli.auth import NO_KEY, NO_TERMINAL, ON_THE_COMMAND_LINE, SHORT
 from engine.cli.commands import ExitCode
+from engine.context.models.providers import NO_ADDRESS, provider_of
 from engine.core.key_file import FILE, key_path
 from engine.session.keys import EMPTY, NOT_PRINTABLE
 from tests.support.commands import COMMAND, Home
@@ -126,6 +128,36 @@ def test_test_asks_the_provider_with_the_stored_key(home: Home) -> None:
         assert (done.returncode, "HTTP 500" in done.stdout) == (1, True)
     done = home.run("auth", "test", "anthropic", ANTHROPIC_BASE_URL="http://127.0.0.1:1")
     assert (done.returncode, KEY in done.stdout + done.stderr) == (1, False)
+
+
+NO_ADDRESSES = (
+    "http://a\nb",
+    "http://a/\x1b[31m",
+    "http://[::1",
+    "http://a:port",
+    "localhost:80",
+    "ftp://a",
+    "http://a b",
+)
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "google", "groq", "openai"])
+def test_what_is_no_address_is_refused_in_a_sentence(home: Home, provider: str) -> None:
+    listing = provider_of(provider, {}).listing
+    assert listing is not None
+    home.run("auth", "add", provider, "--file", stdin=KEY.encode())
+    for url in NO_ADDRESSES:
+        done = home.run("auth", "test", provider, **{listing.variable: url})
+        sentence = NO_ADDRESS.format(variable=listing.variable, example=listing.base)
+        assert (done.returncode, done.stdout, done.stderr) == (1, f"{provider}: {sentence}\n", ""), url
+
+
+@pytest.mark.slow
+def test_address_of_invalid_bytes_leads_to_no_traceback(home: Home) -> None:
+    home.run("auth", "add", "openai", "--file", stdin=KEY.encode())
+    done = home.run_as_process("auth", "test", OPENAI_BASE_URL=os.fsdecode(b"http://\xff"))
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "OPENAI_BASE_URL is no web address" in done.stdout
 
 
 @pytest.mark.slow

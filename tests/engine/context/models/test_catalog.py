@@ -54,6 +54,16 @@ def specs(found: Catalog) -> list[str]:
     return [model.spec for model in found.offered]
 
 
+@pytest.mark.parametrize("url", ["http://a\nb", "http://[::1", "no address"])
+def test_known_models_are_offered_of_a_provider_that_has_no_address(tmp_path: Path, url: str) -> None:
+    names = ("OPENAI_BASE_URL", "GROQ_BASE_URL")
+    environ = {"GROQ_API_KEY": "of-groq", "OPENAI_API_KEY": "of-openai", **dict.fromkeys(names, url)}
+    made = Catalog(("provider:openai:mine",), environ, tmp_path)
+    assert made.refresh() is False
+    assert {"provider:openai:mine", "provider:groq:openai/gpt-oss-120b"} <= set(specs(made))
+    assert made.window("provider:groq:openai/gpt-oss-120b") is None
+
+
 def test_providers_with_a_key_are_asked_at_their_address_with_their_key(server: LlmServer, tmp_path: Path) -> None:
     made = Catalog(("provider:openai:mine", "direct"), server.environment(), tmp_path)
     assert specs(made)[:2] == ["provider:openai:mine", "direct"]

@@ -33,7 +33,7 @@ from engine.context.model import (
 )
 from engine.context.models import make_model
 from engine.context.models.provider import ATTEMPTS, ProviderModel
-from engine.context.models.providers import NAMED, PROVIDERS, Provider, route_to
+from engine.context.models.providers import NAMED, PROVIDERS, Provider, address_shown, route_to, setup_of
 from engine.context.models.written_replies import read_call
 from engine.core.errors import InvalidRequestError
 from engine.core.ids import MessageId
@@ -513,6 +513,41 @@ async def test_what_a_provider_says_is_shown_in_bounded_length() -> None:
     assert str(failed.error).startswith("openai:m: no no ")
     assert str(failed.error).endswith("…")
     assert len(str(failed.error)) < 600
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("openai", "OPENAI_BASE_URL"),
+        ("openai-responses", "OPENAI_BASE_URL"),
+        ("anthropic", "ANTHROPIC_BASE_URL"),
+        ("google", "GOOGLE_GEMINI_BASE_URL"),
+        ("groq", "GROQ_BASE_URL"),
+        ("ollama", "OLLAMA_BASE_URL"),
+    ],
+)
+async def test_a_model_of_a_server_without_an_address_is_refused_with_the_variable(name: str, variable: str) -> None:
+    for url in ("http://a\nb", "http://[::1", "http://a:port", "\udcff"):
+        with pytest.raises(InvalidRequestError, match=f"{variable} is no web address"):
+            make_model(f"provider:{name}:m", environ={variable: url})
+        setup = setup_of(f"provider:{name}:m", {variable: url})
+        assert setup is not None
+        assert (setup.is_done, variable in setup.sentence) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://me:password@a.example:8443/v1/?key=k#f", "https://a.example:8443/v1"),
+        ("http://[::1]:80", "http://[::1]:80"),
+        ("http://[::1", ""),
+        ("http://a/\x1b]0;title", ""),
+        ("", ""),
+        (None, ""),
+    ],
+)
+async def test_addresses_are_shown_without_secrets_and_control_characters(url: str | None, shown: str) -> None:
+    assert address_shown(url) == shown
 
 
 @pytest.mark.parametrize("spec", ["provider", "provider:", "provider:openai", "provider:openai:"])
