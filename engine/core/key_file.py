@@ -2,7 +2,8 @@
 
 It has keys if there is no keyring. Only its owner may read it. The file also lists the providers whose keys the
 keyring has, so that a keyring, which may ask the user to unlock it, is asked only if it has something. Must not know
-providers or keyrings. Read at each start by what hides secrets (`log.secrets`), and by `session.keys`, which writes it.
+providers or keyrings. Read at each start, and when it changed, by what hides secrets (`log.secrets`), and by
+`session.keys`, which writes it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ FILE: Final = "keys.json"
 MOST_BYTES: Final = 1 << 20
 _MODE: Final = 0o600
 _OTHERS: Final = 0o077
+
+
+Mark = tuple[int, int, int]
+"""Last change (ctime, in ns), inode and size of the file."""
 
 
 class StoredKeys(Struct, frozen=True):
@@ -77,13 +82,33 @@ def file_values(environ: Mapping[str, str]) -> tuple[str, ...]:
         return ()
 
 
-def mark_of(environ: Mapping[str, str]) -> tuple[int, int, int] | None:
+class FileValues:
+    """The keys in the file, now and later: a source of a `log.redaction.Redactor`."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._path = os.fspath(key_path(environ))
+
+    def mark(self) -> Mark | None:
+        """See `mark_of`."""
+        return _mark_at(self._path)
+
+    def values(self) -> tuple[str, ...]:
+        """See `file_values`."""
+        return file_values(self._environ)
+
+
+def mark_of(environ: Mapping[str, str]) -> Mark | None:
     """Return what changes with each change of the file; None without one."""
+    return _mark_at(key_path(environ))
+
+
+def _mark_at(path: str | Path) -> Mark | None:
     try:
-        found = os.stat(key_path(environ))
+        found = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return found.st_ctime_ns, found.st_ino, found.st_size
 
 
 def warning_about(environ: Mapping[str, str]) -> str:

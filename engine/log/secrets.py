@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
-from ..core.key_file import file_values
+from ..core.key_file import FileValues
 from ..core.mcp_servers import HttpServer, McpServer, StdioServer
 from .redaction import SHORTEST, Redactor
 
@@ -124,8 +124,11 @@ def find_secrets(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> 
 
 
 def redactor_of(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> Redactor:
-    """Return the redactor of the secrets of `environ`, see `find_secrets`, and of the user's file of keys."""
-    return Redactor((*find_secrets(environ, more_names).values, *file_values(environ)))
+    """Return the redactor of the secrets of `environ`, see `find_secrets`, and of the user's file of keys.
+
+    It also replaces the keys that other programs store in the file later.
+    """
+    return Redactor(find_secrets(environ, more_names).values, FileValues(environ))
 
 
 def server_secrets(server: McpServer, environ: Mapping[str, str], more_names: Iterable[str] = ()) -> list[str]:

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from ..context.models.providers import key_name, keyed
 from ..core.errors import InvalidRequestError, KeyringError
-from ..core.key_file import StoredKeys, change_keys, mark_of, read_keys
+from ..core.key_file import Mark, StoredKeys, change_keys, mark_of, read_keys
 
 ENVIRONMENT: Final = "environment"
 KEYRING: Final = "keyring"
@@ -68,7 +68,7 @@ class Keys(Mapping[str, str]):
         self._changing = threading.RLock()
         """Held for moments, while the values below change together."""
         self._file = StoredKeys()
-        self._mark: tuple[int, int, int] | None = None
+        self._mark: Mark | None = None
         self._in_keyring: Mapping[str, str] = {}
         self._unread: frozenset[str] = frozenset()
         """Names that the keyring has, whose keys were not read."""
@@ -129,7 +129,7 @@ class Keys(Mapping[str, str]):
             if self._mark != (mark := mark_of(self._environ)):
                 self._load(mark)
 
-    def _load(self, mark: tuple[int, int, int] | None) -> None:
+    def _load(self, mark: Mark | None) -> None:
         try:
             self._file, self._file_problem = read_keys(self._environ), ""
         except InvalidRequestError as error:

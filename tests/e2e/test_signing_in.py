@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio.to_thread
 import psutil
 import pytest
 
@@ -21,6 +22,8 @@ from tests.support.commands import Home
 from tests.support.keyrings import configure_keyring
 from tests.support.llm_answers import anthropic
 from tests.support.llm_server import Answer, LlmServer, llm_server
+from tests.support.mcp_clients import process
+from tests.support.scripts import scripted
 from tests.support.terminal import ENTER, Terminal
 
 pytestmark = pytest.mark.slow
@@ -289,3 +292,60 @@ def within(seconds: float, holds: Callable[[], bool]) -> bool:
     while not holds() and time.monotonic() < deadline:
         time.sleep(0.02)
     return holds()
+
+
+SHOWS = "print('it is', open('backwards.txt').read()[::-1])"
+WAITS = f"""
+import os, time
+print("is ready")
+while not os.path.exists("go"):
+    time.sleep(0.01)
+{SHOWS}
+"""
+
+
+def store(home: Home, provider: str) -> None:
+    """What the user does in a terminal."""
+    done = home.run_as_process("auth", "add", provider, "--file", stdin=KEY.encode())
+    assert "Stored the key" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_agent_hides_a_key_from_the_moment_that_another_process_stores_it(
+    tmp_path: Path, project: Path, is_running: bool
+) -> None:
+    home = Home(tmp_path / "home")
+    (project / "backwards.txt").write_text(KEY[::-1])
+    statements = [SHOWS, WAITS if is_running else SHOWS]
+    model = scripted(tmp_path, *(reply for each in statements for reply in ({"statement": each}, {"text": "Done."})))
+    with Agent(tmp_path / "state", "--model", model, env=dict(home.variables)) as agent:
+        session = agent.open(project)
+        agent.prompt(session, "Go.", seconds=SECONDS)
+        assert f"it is {KEY}" in str(agent.received)
+        before = len(agent.received)
+        if is_running:
+            asked = agent.begin_prompt(session, "Go.")
+            agent.until(lambda message: "is ready" in str(message), SECONDS)
+            store(home, "anthropic")
+            (project / "go").touch()
+            agent.response(asked, SECONDS)
+        else:
+            store(home, "anthropic")
+            agent.prompt(session, "Go.", seconds=SECONDS)
+        said = str(agent.received[before:])
+    assert "it is ***" in said
+    assert KEY not in said
+
+
+@pytest.mark.anyio
+async def test_mcp_server_hides_a_key_from_the_moment_that_another_process_stores_it(
+    tmp_path: Path, project: Path
+) -> None:
+    home = Home(tmp_path / "home")
+    (project / "backwards.txt").write_text(KEY[::-1])
+    async with process(project, "--allow-run", environ=dict(home.variables)) as caller:
+        assert f"it is {KEY}" in await caller.text("run", code=SHOWS)
+        await anyio.to_thread.run_sync(store, home, "anthropic")
+        said = await caller.text("run", code=SHOWS)
+    assert "it is ***" in said
+    assert KEY not in said

@@ -1,6 +1,6 @@
 """Texts, streams, events and JSON without the known secrets: whole values in any spelling, and pieces beside cuts.
 
-Pure. Must not know the names of variables nor where a text goes.
+Must not know the names of variables, where values come from, nor where a text goes.
 
 **Spellings.** Values are searched as they stand, and as a text reads without colours, line breaks, quoting and escapes
 (`spellings`). `needles` has the forms of a value, such as base64, and finds them.
@@ -29,10 +29,9 @@ from __future__ import annotations
 import io
 import re
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any, Final, NewType, TextIO, TypeVar, Union, cast, get_args, get_origin, get_type_hints
-from weakref import WeakSet
+from typing import Any, Final, NewType, Protocol, TextIO, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -72,73 +71,121 @@ _NAME_WORD: Final = re.compile(r"[A-Za-z_.]*")
 _NOTHING: Final[Collection[str]] = ()
 
 
-class Redactor:
-    """Replaces known secret values, in every form, with `***`. False if it knows none."""
+class Source(Protocol):
+    """Where more values come from while the program runs, such as a file that other programs change.
 
-    def __init__(self, values: Iterable[str]) -> None:
-        """Ignore `values` of fewer than SHORTEST characters, not counting white space around them."""
-        self._values: tuple[str, ...] = ()
-        self._derived: WeakSet[Redactor] = WeakSet()
-        self._set(values)
+    Both methods may be called on any thread.
+    """
 
-    def _set(self, values: Iterable[str]) -> None:
-        long = tuple(dict.fromkeys(value for value in values if len(value.strip()) >= SHORTEST))
+    def mark(self) -> object:
+        """Return what differs from the last time if the values may. Asked before each search, so it must be cheap."""
+        ...
+
+    def values(self) -> Iterable[str]:
+        """Return the current values; those of before stay known."""
+        ...
+
+
+class _Known:
+    """Values and their forms, made at once for all threads; `count` values were given, long or short."""
+
+    __slots__ = ("count", "exact", "is_some", "spelled")
+
+    def __init__(self, values: Sequence[str]) -> None:
+        long = {value for value in values if len(value.strip()) >= SHORTEST}
         plain = {form for value in long for form in plain_forms(value)}
-        self._exact = Needles(plain)
-        self._spelled = Needles({*plain, *(form for value in long for form in encoded_forms(value))}, fold)
-        self._values = long  # last, because other threads read it first
+        self.count = len(values)
+        self.is_some = bool(long)
+        self.exact = Needles(plain)
+        self.spelled = Needles({*plain, *(form for value in long for form in encoded_forms(value))}, fold)
+
+
+class Redactor:
+    """Replaces known secret values, in every form, with `***`. False if it knows none.
+
+    Args:
+        values: those of fewer than SHORTEST characters are ignored, not counting white space around them.
+        source: where more come from; None for nowhere.
+    """
+
+    def __init__(self, values: Iterable[str], source: Source | None = None) -> None:
+        self._source = source
+        self._mark: object = None
+        self._parent: Redactor | None = None
+        self._inherited = 0
+        """How many values of the parent this one has learned."""
+        self._given: list[str] = []
+        """Grows only, so that any thread may add to it."""
+        self._known = _Known(())
+        self.learn(values)
 
     def __bool__(self) -> bool:
-        return bool(self._values)
+        self._look()
+        return self._known.is_some
+
+    def _look(self) -> None:
+        """Learn what its source and its parent have got since the last time."""
+        if self._source is not None and (mark := self._source.mark()) != self._mark:
+            self.learn(self._source.values())
+            self._mark = mark  # last, because other threads read it first
+        if self._parent is not None:
+            self._parent._look()
+            if (known := len(self._parent._given)) != self._inherited:
+                self.learn(self._parent._given[:known])
+                self._inherited = known  # last, as above
+
+    @property
+    def may_learn(self) -> bool:
+        """Whether it may know a value later, if it knows none now."""
+        return self._source is not None or (self._parent is not None and self._parent.may_learn)
 
     def knowing(self, values: Iterable[str]) -> Redactor:
         """Return a redactor that replaces these values, too, and all that this one learns later."""
-        derived = Redactor((*self._values, *values))
-        self._derived.add(derived)
+        derived = Redactor(values)
+        derived._parent = self
         return derived
 
     def learn(self, values: Iterable[str]) -> None:
-        """Replace these values from now on, too, in this redactor and in those derived from it.
-
-        For one thread at a time; others may redact meanwhile.
-        """
-        new = [value for value in values if value not in self._values]
-        if new:
-            self._set((*self._values, *new))
-        for derived in tuple(self._derived):
-            derived.learn(new)
+        """Replace these values from now on, too, in this redactor and in those derived from it; on any thread."""
+        self._given += [value for value in values if value not in self._given]
+        # Another thread may overwrite what this one assigns, so whoever assigns last must find all that is given.
+        while self._known.count != len(self._given):
+            self._known = _Known(tuple(self._given))
 
     # --- searches -----------------------------------------------------------------------------------------------------
 
     def holds(self, text: str) -> bool:
         """Return whether the text contains a whole form."""
-        return bool(self._values) and self._holds(_bytes_of(text))
+        return bool(self) and self._holds(_bytes_of(text))
 
     def is_piece_at_an_end(self, text: str) -> bool:
         """Return whether the text begins or ends with a piece of a form, as an excerpt may."""
+        self._look()
         read = fold(_bytes_of(text))
-        return self._spelled.piece_after(read, 0) > 0 or self._spelled.piece_before(read, len(read)) < len(read)
+        return self._known.spelled.piece_after(read, 0) > 0 or self._known.spelled.piece_before(read, len(read)) < len(
+            read
+        )
 
     def holds_in_json(self, data: bytes) -> bool:
         """Return whether the JSON in `data` contains a whole form; its escapes are undone like any others."""
-        return bool(self._values) and self._holds(data)
+        return bool(self) and self._holds(data)
 
     def may_change(self, data: bytes) -> bool:
         """Return whether redaction may change a string of the JSON in `data`; cheap, so ask this first."""
-        return bool(self._values) and (any(sign in data for sign in _CUT_SIGNS) or self._holds(data))
+        return bool(self) and (any(sign in data for sign in _CUT_SIGNS) or self._holds(data))
 
     def _holds(self, data: bytes) -> bool:
-        if self._exact.may_be_in(data):
+        if self._known.exact.may_be_in(data):
             return True
-        return self._spelled.may_be_in(fold(data)) and any(True for _ in self._spelled.found(reading(data)))
+        return self._known.spelled.may_be_in(fold(data)) and any(True for _ in self._known.spelled.found(reading(data)))
 
     # --- contents -----------------------------------------------------------------------------------------------------
 
     def storable(self, data: bytes) -> Storable | None:
         """Return the content for a store; None if it contains a whole form."""
-        if not self._values:
+        if not self:
             return Storable(data)
-        overlap = _SPREAD * self._spelled.longest + STRING_BYTES
+        overlap = _SPREAD * self._known.spelled.longest + STRING_BYTES
         starts = range(0, max(1, len(data) - overlap), _PART)
         is_secret = any(self._holds(data[start : start + _PART + overlap]) for start in starts)
         return None if is_secret else Storable(data)
@@ -159,7 +206,7 @@ class Redactor:
         Args:
             is_cut: the text ends at a cut that it does not mention.
         """
-        if not self._values:
+        if not self:
             return text
         data = _bytes_of(text)
         spans = self._spans(data, is_cut)
@@ -170,7 +217,7 @@ class Redactor:
 
         The rest is usually empty, and shorter than two values. Put it before the next piece.
         """
-        if not self._values:
+        if not self:
             return text, ""
         data = _bytes_of(text)
         spans = self._spans(data, False)
@@ -178,7 +225,7 @@ class Redactor:
         # A value may begin inside a complete one: the two are replaced together, once both are there.
         for start, stop in spans:
             if start < end < stop:
-                end = start if len(data) - start <= 2 * _SPREAD * self._spelled.longest else stop
+                end = start if len(data) - start <= 2 * _SPREAD * self._known.spelled.longest else stop
         shown = _in_characters(data, [span for span in spans if span[1] <= end])
         ((_, last),) = _in_characters(data, [(0, end)])
         if end < len(data) and data[end] in _CONTINUATION:
@@ -187,23 +234,23 @@ class Redactor:
 
     def _spans(self, data: bytes, is_cut: bool) -> list[Span]:
         found: list[Span] = []
-        if self._exact.may_be_in(data):
-            found += self._exact.found(read_in(data, ()))
+        if self._known.exact.may_be_in(data):
+            found += self._known.exact.found(read_in(data, ()))
         read = fold(data)
         pieces = [*self._beside_cuts(read, any(sign in data for sign in _ESCAPES), is_cut)]
-        if pieces or self._spelled.may_be_in(read):
+        if pieces or self._known.spelled.may_be_in(read):
             whole = reading(data)
-            found += self._spelled.found(whole)
+            found += self._known.spelled.found(whole)
             found += ((whole.start(start), whole.end(end)) for start, end in _merged(pieces))
         return _merged(found) if found else found
 
     def _open_at(self, data: bytes) -> int:
         """Return the first position from which a form or escape may continue in the next piece; else the length."""
         size = len(data)
-        since = max(0, size - self._exact.longest)
-        at = self._exact.open_at(read_in(data[since:], ()))
+        since = max(0, size - self._known.exact.longest)
+        at = self._known.exact.open_at(read_in(data[since:], ()))
         first = size if at is None else since + at
-        enough = self._spelled.longest + STRING_BYTES + 100
+        enough = self._known.spelled.longest + STRING_BYTES + 100
         length = 2 * enough
         while True:
             since = max(0, size - length)
@@ -211,7 +258,7 @@ class Redactor:
             if not since or len(end.data) >= enough:
                 break
             length *= 4
-        at = self._spelled.open_at(end)
+        at = self._known.spelled.open_at(end)
         return min(first, since + end.unfinished, size if at is None else since + at)
 
     # --- cuts ---------------------------------------------------------------------------------------------------------
@@ -224,11 +271,11 @@ class Redactor:
             words += (word.span() for word in _CUT.finditer(read))
         for before, after in words:
             for end in range(before, max(0, before - reach), -1):
-                if (start := self._spelled.piece_before(read, end)) < end:
+                if (start := self._known.spelled.piece_before(read, end)) < end:
                     yield start, end
                     break
             for start in range(after, after + reach):
-                if (end := self._spelled.piece_after(read, start)) > start:
+                if (end := self._known.spelled.piece_after(read, start)) > start:
                     yield start, end
                     break
 
@@ -346,8 +393,8 @@ class RedactedStream(io.TextIOBase):
 
 
 def without_secrets(stream: TextIO, redactor: Redactor) -> TextIO:
-    """Return the stream, redacted if any secret is known."""
-    return cast("TextIO", RedactedStream(stream, redactor)) if redactor else stream
+    """Return the stream, redacted if any secret is known, or may become known."""
+    return cast("TextIO", RedactedStream(stream, redactor)) if redactor or redactor.may_learn else stream
 
 
 def write_json(stream: TextIO, data: bytes) -> None:

@@ -6,12 +6,23 @@ import os
 import resource
 import subprocess
 import sys
+import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from engine.core.errors import InvalidRequestError
-from engine.core.key_file import StoredKeys, change_keys, file_values, key_path, mark_of, read_keys, warning_about
+from engine.core.key_file import (
+    FileValues,
+    StoredKeys,
+    change_keys,
+    file_values,
+    key_path,
+    mark_of,
+    read_keys,
+    warning_about,
+)
 
 KEY = "sk-of-the-file-0123456789"
 
@@ -31,6 +42,23 @@ def test_file_of_its_owner_keeps_keys(home: dict[str, str]) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o077 == 0
     assert warning_about(home) == ""
+
+
+def test_mark_changes_with_each_change(home: dict[str, str]) -> None:
+    values = FileValues(home)
+    marks = [values.mark()]
+    for change in (
+        lambda: change_keys(home, lambda _: StoredKeys({"openai": KEY})),
+        lambda: change_keys(home, lambda _: StoredKeys({"openai": KEY[::-1]})),
+        lambda: os.utime(key_path(home), ns=(1, 1)),
+        lambda: key_path(home).chmod(0o400),
+        lambda: key_path(home).unlink(),
+    ):
+        time.sleep(0.01)  # times of files are not exact
+        change()
+        marks.append(values.mark())
+    assert all(before != after for before, after in pairwise(marks)), marks
+    assert marks[0] is marks[-1] is None
 
 
 def test_file_that_others_may_read_is_reported(home: dict[str, str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import io
 import json
 import types
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ from engine.log.events import EVENTS, Event
 from engine.log.events.codec import decode, encode
 from engine.log.events.conversation import AgentReasoning, AgentText, Attachment, ThinkingBlock, ToolCall, UserMessage
 from engine.log.events.execution import EffectAnswered, EffectRequested, ExecutionFinished, StatementRecorded
-from engine.log.redaction import SHORTEST, Redactor, marked_line, redact_event, redact_json
+from engine.log.redaction import SHORTEST, Redactor, marked_line, redact_event, redact_json, without_secrets
 from engine.log.redaction.spellings import fold
 from engine.runtime.worker.sharing import short_repr
 
@@ -429,6 +430,60 @@ def test_learned_values_are_replaced_in_derived_redactors_too() -> None:
     assert redactor.redact(text) == "*** server-value-2 last-value-3 ***"
     assert derived.redact(text) == "*** *** last-value-3 ***"
     assert last.redact(text) == "*** *** *** ***"
+
+
+class Growing:
+    """A source whose values change with its mark."""
+
+    def __init__(self) -> None:
+        self.known: list[str] = []
+        self.asked = 0
+
+    def mark(self) -> object:
+        return len(self.known)
+
+    def values(self) -> list[str]:
+        self.asked += 1
+        return self.known
+
+
+SEARCHES: dict[str, Callable[[Redactor, str], bool]] = {
+    "truth": lambda redactor, _: bool(redactor),
+    "holds": Redactor.holds,
+    "is_piece_at_an_end": Redactor.is_piece_at_an_end,
+    "holds_in_json": lambda redactor, text: redactor.holds_in_json(text.encode()),
+    "may_change": lambda redactor, text: redactor.may_change(text.encode()),
+    "storable": lambda redactor, text: redactor.storable(text.encode()) is None,
+    "storable_json": lambda redactor, text: redactor.storable_json(text.encode()) is None,
+    "storable_text": lambda redactor, text: redactor.storable_text(text) == b"***",
+    "redact": lambda redactor, text: redactor.redact(text) == "***",
+    "redact_piece": lambda redactor, text: redactor.redact_piece(text) == ("***", ""),
+}
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("is_derived", [False, True])
+def test_each_search_knows_what_its_source_has_got_since(search: str, is_derived: bool) -> None:
+    source = Growing()
+    first = Redactor([], source)
+    redactor = first.knowing([]).knowing([]) if is_derived else first
+    find, value = SEARCHES[search], "stored-by-another-1"
+    assert not find(redactor, value)
+    source.known.append(value)
+    assert find(redactor, value)
+    assert [find(redactor, value) for _ in range(3)] == [True] * 3
+    assert source.asked == 2, "it is read only when its mark has changed"
+    source.known.clear()
+    assert find(first, value), "what is gone stays known"
+
+
+def test_stream_hides_what_becomes_known_later() -> None:
+    source, written = Growing(), io.StringIO()
+    stream = without_secrets(written, Redactor([], source).knowing([]))
+    source.known.append("stored-by-another-1")
+    stream.write("it is stored-by-another-1")
+    assert written.getvalue() == "it is ***"
+    assert without_secrets(written, Redactor([])) is written
 
 
 def test_redactor_without_values_learns_some() -> None:
