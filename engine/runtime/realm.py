@@ -15,15 +15,16 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import PurePath
 from struct import Struct
 from typing import Final
 from weakref import WeakKeyDictionary
 
 import anyio
 
-from ..core.domain import Domain
+from ..core.domain import Domain, is_inside
 from ..core.errors import EnvironmentUnavailableError
 from .worker.forking.realm import STAND_STILL, STILL
 from .worker.processes.brands import Brand, stat_of
@@ -34,6 +35,9 @@ _CREDENTIALS: Final = Struct("=iII")
 _STILL_SECONDS: Final = 5.0
 _TURNS: Final[WeakKeyDictionary[Zygote, Turns]] = WeakKeyDictionary()
 _HOLD_SECONDS: Final = 10.0
+MOST_BEGUN: Final = 100
+"""Number of directories that are kept open for a worker from its start."""
+_PLACE: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STAY_WRITABLE: Final = "the protected paths could not be made read-only"
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PROGRAM: Final = (
@@ -213,11 +217,32 @@ class Holding:
 
     The directories above such a path become mounts of their own. A process that has opened one before sees it below
     that mount. One that has opened it later stays in that mount if the user moves the directory. So these directories
-    are kept open as they were before and after, and the paths become read-only there too.
+    are kept open as they were before and after, and the paths become read-only there too. The same applies to the
+    directories that are mounts from a worker's start, which nobody has opened before.
     """
 
     def __init__(self) -> None:
-        self._views: list[int] = []
+        self._views: dict[int, list[int]] = {}
+        """By mount namespace."""
+
+    def begin(self, pid: int, domain: Domain, others: Iterable[int]) -> None:
+        """Keep the directories open that are mounts for a fresh worker, before it runs anything.
+
+        At most MOST_BEGUN, those near the top first.
+
+        Args:
+            others: the processes of older workers that may be used again; what is open for the rest is closed.
+        """
+        kept = {namespace for each in others if (namespace := _namespace_of(each))}
+        for namespace in self._views.keys() - kept:
+            _close(self._views.pop(namespace))
+        namespace = _namespace_of(pid)
+        if not namespace:
+            return
+        opened = self._views.setdefault(namespace, [])
+        for directory in sorted(_bound(domain), key=lambda each: each.count("/"))[:MOST_BEGUN]:
+            with contextlib.suppress(OSError):  # it is gone, or has become a link
+                opened.append(os.open(f"/proc/{pid}/root{directory}", _PLACE))
 
     async def hold(self, pid: int, domain: Domain, places: Sequence[str]) -> None:
         """Make absolute paths read-only in the namespaces of that process. Takes some 30 ms.
@@ -227,16 +252,17 @@ class Holding:
         Raises:
             EnvironmentUnavailableError: the paths stay writable.
         """
+        views = self._views.setdefault(_namespace_of(pid), [])
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours, theirs:
             wanted = {
                 "pid": pid,
                 "writable": [*domain.writable, domain.scratch],
                 "read_only": places,
-                "views": self._views,
+                "views": views,
                 "report": theirs.fileno(),
             }
-            passed = [theirs.fileno(), *self._views]
+            passed = [theirs.fileno(), *views]
             command = [sys.executable, "-I", "-S", "-c", _PROGRAM]
             try:
                 with anyio.fail_after(_HOLD_SECONDS):
@@ -246,24 +272,51 @@ class Holding:
                 raise EnvironmentUnavailableError(f"{_STAY_WRITABLE}: {error}") from None
             finally:
                 theirs.close()
-                self._take(ours)
+                views += _received(ours)
         if done.returncode:
             reason = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
             raise EnvironmentUnavailableError(f"{_STAY_WRITABLE}: {reason}")
 
-    def _take(self, reports: socket.socket) -> None:
-        reports.setblocking(False)
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                sent, descriptors, _, _ = socket.recv_fds(reports, 1, 1)
-                if not sent:
-                    return
-                self._views += descriptors
-
     def close(self) -> None:
         """Close the directories; may be repeated."""
         while self._views:
-            os.close(self._views.pop())
+            _close(self._views.popitem()[1])
+
+
+def _bound(domain: Domain) -> set[str]:
+    """Return the directories that the mount layer binds for a domain: those between a writable one and a place."""
+    roots = (*domain.writable, domain.scratch)
+    return {
+        above
+        for place in (*domain.read_only, *domain.hidden)
+        for above in map(str, PurePath(place).parents)
+        if any(above != root and is_inside(above, (root,)) for root in roots)
+    }
+
+
+def _namespace_of(pid: int) -> int:
+    """Return the number of a process's mount namespace; 0 if it is gone."""
+    try:
+        return os.stat(f"/proc/{pid}/ns/mnt").st_ino
+    except OSError:
+        return 0
+
+
+def _received(reports: socket.socket) -> Sequence[int]:
+    found: list[int] = []
+    reports.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            sent, descriptors, _, _ = socket.recv_fds(reports, 1, 1)
+            if not sent:
+                break
+            found += descriptors
+    return found
+
+
+def _close(descriptors: Iterable[int]) -> None:
+    for each in descriptors:
+        os.close(each)
 
 
 def is_seen_by(pid: int, directory: str) -> bool:

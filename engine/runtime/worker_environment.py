@@ -504,6 +504,9 @@ class WorkerEnvironment:
                     await self._discard()
                 raise
         self._started = self._is_unused = True
+        domain = None if self._spec is None else self._spec.domain
+        if domain is not None and "mounts" in self._layers and self.pid is not None:
+            self._holding.begin(self.pid, domain, self._checkpoints.pids)
 
     async def _restored(
         self, plan: RestorePlan, passed: Sequence[int], contents: Contents, compare: Comparison

@@ -663,3 +663,39 @@ def test_who_opened_a_directory_before_it_moved_writes_no_file_made_there_later(
     begins = "import ctypes\nlibrary, before = ctypes.CDLL(None), []"
     auto(tmp_path, path, [begins, *[WORKS_IN_THE_MOVED] * len(acts)], between=between)
     assert (path / "moved/lib/.envrc").read_text() == "mine\n"
+
+
+OPENED: Final = """
+import ctypes, os
+library = ctypes.CDLL(None)
+opened = [os.open(each, os.O_RDONLY | os.O_DIRECTORY) for each in ('a', 'a/b')]
+"""
+WRITES_IN_THE_OPENED: Final = """
+import os
+for each in opened:
+    for name in (b'.npmrc', b'.envrc', b'moved/.npmrc', b'moved/.envrc'):
+        file = library.openat(each, name, os.O_WRONLY | os.O_APPEND)
+        library.write(file, b'planted', 7)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["moved", "a/moved"])
+def test_who_opened_a_directory_that_was_held_from_the_start_writes_no_protected_file_in_it(
+    tmp_path: Path, target: str
+) -> None:
+    path = project(tmp_path / "project")
+    makes("a/b/.envrc")(path)
+
+    def replaces(path: Path) -> None:
+        makes("new")(path)
+        (path / "new").rename(path / target / ".envrc")
+
+    acts = [lambda _: None, moves("a/b", target), makes(f"{target}/.npmrc"), replaces]
+
+    def between(number: int, _agent: Agent, _session: str) -> None:
+        if number < len(acts):
+            acts[number](path)
+
+    auto(tmp_path, path, [OPENED, *[WRITES_IN_THE_OPENED] * len(acts)], between=between)
+    assert [(path / target / name).read_text() for name in (".npmrc", ".envrc")] == ["mine\n"] * 2

@@ -125,7 +125,8 @@ def hold(pid: int, writable: Sequence[str], read_only: Iterable[str], views: Seq
 
     Args:
         writable, read_only: as in `enter`.
-        views: descriptors of directories that earlier calls have bound to themselves, as they were before and after.
+        views: descriptors of directories that `enter` or earlier calls have bound to themselves, as they are now; of
+            those of earlier calls, also as they were before.
 
     Returns:
         the same for the directories that this call has bound.

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from engine.core.domain import LAYERS, PARTS, Domain, Layer
 from engine.log.past import RestorePlan
 from engine.runtime.environment import EnvironmentSpec
+from engine.runtime.realm import MOST_BEGUN
 from engine.runtime.sandbox import landlock
 from engine.runtime.worker_environment import WorkerEnvironment
 from engine.runtime.zygote import Zygote
@@ -81,6 +82,29 @@ async def test_a_worker_says_which_layers_hold_it(tmp_path: Path, without: tuple
         refused = await b.value("tried(write, 'file') is not None")
         assert refused == str(not {"landlock", "mounts"} <= set(without))
         assert await b.value("tried(socket.socket) is not None") == str("seccomp" not in without)
+
+
+async def test_directories_that_are_held_from_the_start_are_kept_open_for_the_current_worker_only(
+    tmp_path: Path,
+) -> None:
+    places = [tmp_path / "project" / f"d{number}" / ".envrc" for number in range(MOST_BEGUN + 5)]
+    for place in places:
+        place.parent.mkdir(parents=True)
+        place.touch()
+    spec = spec_in(tmp_path, writable=(str(tmp_path / "project"),))
+    assert spec.domain is not None
+    spec = replace(spec, domain=replace(spec.domain, read_only=tuple(map(str, places))))
+
+    def kept() -> list[str]:
+        found = (os.path.realpath(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd"))
+        return [each for each in found if each.startswith(f"{tmp_path}/project/d")]
+
+    async with held(spec) as b:
+        assert len(kept()) == MOST_BEGUN
+        assert len(set(kept())) == MOST_BEGUN
+        await b.environment.start(spec)
+        assert len(kept()) == MOST_BEGUN
+    assert kept() == []
 
 
 REACH = """
