@@ -25,6 +25,7 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..core.domain import Layer
 from ..core.execution import ExecutionStatus
 from ..core.ids import ExecutionId
 from ..log.comparison import bound_names
@@ -64,10 +65,14 @@ class Checkpoints:
         self._taken = 0
         self._news: list[CheckpointNews] = []
 
-    def add(self, execution_id: ExecutionId, trail: int, paused: PausedWorker) -> None:
-        """Add a requested checkpoint of the state after that execution; drop surplus ones."""
+    def add(self, execution_id: ExecutionId, trail: int, paused: PausedWorker, layers: tuple[Layer, ...]) -> None:
+        """Add a requested checkpoint of the state after that execution; drop surplus ones.
+
+        Args:
+            layers: the sandbox layers of its worker, and so of all that are restored from it.
+        """
         self._taken += 1
-        self._kept.append(Checkpoint(self._taken, execution_id, trail, paused))
+        self._kept.append(Checkpoint(self._taken, execution_id, trail, paused, layers))
         numbers = surplus([each.number for each in self._kept])
         for each in [each for each in self._kept if each.number in numbers]:
             self.drop(each, _SURPLUS, surplus=True)
@@ -152,6 +157,7 @@ class Checkpoint(Struct, eq=False):
     execution_id: ExecutionId
     trail: int
     paused: PausedWorker
+    layers: tuple[Layer, ...]
     is_told: bool = False
     bound: int | None = None
 

@@ -417,7 +417,7 @@ class WorkerEnvironment:
                 return False
             if paused is None:
                 return False
-            self._checkpoints.add(execution_id, self._trail, paused)
+            self._checkpoints.add(execution_id, self._trail, paused, self._layers)
             if self._fitting is None or self._fitting.done():
                 self._fitting = asyncio.create_task(self._checkpoints.fit(self._spec.limits.data_bytes))
             return True
@@ -521,7 +521,7 @@ class WorkerEnvironment:
             checkpoint, over = found
             rest = rest_of(plan, over)
             try:
-                revived = partial(self._revived, checkpoint.paused)
+                revived = partial(self._revived, checkpoint.paused, checkpoint.layers)
                 restored = await Rebuild(revived, limits, contents, compare, self._begins).run(rest)
                 divergences = (*restored.divergences, *_lacking(checkpoint.paused))
                 return replace(restored, checkpoint=checkpoint.execution_id, divergences=divergences)
@@ -529,7 +529,8 @@ class WorkerEnvironment:
                 self._checkpoints.drop(checkpoint, f"nothing can be restored from it: {error}")
         return await Rebuild(self._fresh, limits, contents, compare, self._begins).run(plan)
 
-    async def _revived(self, paused: PausedWorker) -> Connection:
+    async def _revived(self, paused: PausedWorker, layers: tuple[Layer, ...]) -> Connection:
+        """Continue from a checkpoint, whose layers are not asked for: statements ran in it."""
         last = self._let_go()
         if last is not None:
             last.end()  # it ends while the next one starts
@@ -543,7 +544,7 @@ class WorkerEnvironment:
             await _end(last)
         if not isinstance(message, Started):
             raise EnvironmentUnavailableError(_described(message))
-        self._layers = message.layers
+        self._layers = layers
         self._started = True
         return self._worker
 

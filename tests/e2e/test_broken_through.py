@@ -699,3 +699,39 @@ def test_who_opened_a_directory_that_was_held_from_the_start_writes_no_protected
 
     auto(tmp_path, path, [OPENED, *[WRITES_IN_THE_OPENED] * len(acts)], between=between)
     assert [(path / target / name).read_text() for name in (".npmrc", ".envrc")] == ["mine\n"] * 2
+
+
+PRETENDS: Final = """
+import gc, sys
+for each in gc.get_objects():
+    if type(each).__module__.endswith('worker.forking.child') and '_layers' in getattr(each, '__dict__', ()):
+        each._layers = ()
+for name, module in [*sys.modules.items()]:
+    if name.endswith('worker.forking.child') and hasattr(module, 'Started'):
+        module.Started = lambda *_, made=module.Started: made(())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("statement", ["1", PRETENDS], ids=["honest", "pretending"])
+def test_what_the_user_makes_is_held_for_a_worker_from_a_checkpoint(tmp_path: Path, statement: str) -> None:
+    path = project(tmp_path / "project")
+
+    def between(number: int, agent: Agent, session: str) -> None:
+        if number == 1:
+            agent.prompt(session, "/rewind 1", seconds=60)
+        if number == 2:
+            makes(".envrc")(path)
+            makes("inner/")(path)
+
+    writes = APPENDS.format(".envrc inner/.git/config")
+    agent, _ = auto(
+        tmp_path,
+        path,
+        [statement, "2", "3", writes],
+        between=between,
+        environ={"REWINDOW_RESTORE_BY": "checkpoints"},
+    )
+    assert len(executions(agent)) == 4
+    assert (path / ".envrc").read_text() == "mine\n"
+    assert "planted" not in (path / "inner/.git/config").read_text()

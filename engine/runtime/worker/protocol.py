@@ -397,7 +397,10 @@ ToWorker = (
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
-    """The namespace is ready for requests. `layers` enforce its domain, if it has one."""
+    """The namespace is ready for requests. `layers` enforce its domain, if it has one and is fresh.
+
+    A worker that is restored from a checkpoint does not say them, because statements ran in it.
+    """
 
     layers: tuple[Layer, ...] = ()
 

@@ -174,7 +174,7 @@ def serve(
         own_process=True, turn_off=executor.turn_off, scratch=fork.domain.scratch if fork.domain else ""
     )
     outliner = Outlines(partial(next, iter((outlines,)), None))
-    surroundings = Surroundings(spares, channel, handover, outliner, layers)
+    surroundings = Surroundings(spares, channel, handover, outliner)
     interpreter = Interpreter(
         namespace,
         channel,
@@ -203,7 +203,7 @@ def serve(
 
 
 class Surroundings:
-    """The process around the statements, sandboxed by `layers`. `handover` receives the descriptors for its copies."""
+    """The process around the statements. `handover` receives the descriptors for its copies."""
 
     def __init__(
         self,
@@ -211,13 +211,11 @@ class Surroundings:
         channel: Channel,
         handover: socket.socket,
         outlines: Outlines,
-        layers: tuple[Layer, ...],
     ) -> None:
         self._spares = spares
         self._channel = channel
         self._handover = handover
         self._outlines = outlines
-        self._layers = layers
         self._pending: PendingCheckpoint | None = None
         """A checkpoint that may not have reported yet."""
         self._children: frozenset[int] | None = None
@@ -270,7 +268,7 @@ class Surroundings:
         self._channel.reopen(restoring.channel)
         self._outlines.reopen(partial(next, iter((restoring.outlines,)), None))
         interpreter.take_place()
-        return Started(self._layers)
+        return Started()
 
     def _wait_for_checkpoint(self) -> None:
         """Wait until a new checkpoint is out of reach of the next code."""
