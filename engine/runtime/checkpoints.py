@@ -41,6 +41,7 @@ from ..log.past import (
 )
 from ..log.statements import RunOutcome
 from .control_channel import ControlChannel, MessageReader, Parent, record_pair, socket_pair
+from .realm import Holding
 from .worker.framing import FrameBuffer, ProtocolError
 from .worker.processes.memory import bound_of, held_by
 from .worker.protocol import Adopt, NotTaken, Paused
@@ -65,14 +66,10 @@ class Checkpoints:
         self._taken = 0
         self._news: list[CheckpointNews] = []
 
-    def add(self, execution_id: ExecutionId, trail: int, paused: PausedWorker, layers: tuple[Layer, ...]) -> None:
-        """Add a requested checkpoint of the state after that execution; drop surplus ones.
-
-        Args:
-            layers: the sandbox layers of its worker, and so of all that are restored from it.
-        """
+    def add(self, execution_id: ExecutionId, trail: int, paused: PausedWorker, sandbox: WorkerSandbox) -> None:
+        """Add a requested checkpoint of the state after that execution; drop surplus ones."""
         self._taken += 1
-        self._kept.append(Checkpoint(self._taken, execution_id, trail, paused, layers))
+        self._kept.append(Checkpoint(self._taken, execution_id, trail, paused, sandbox))
         numbers = surplus([each.number for each in self._kept])
         for each in [each for each in self._kept if each.number in numbers]:
             self.drop(each, _SURPLUS, surplus=True)
@@ -146,6 +143,17 @@ class Checkpoints:
                 self.drop(each, said.reason if isinstance(said, NotTaken) else "its process ended")
 
 
+class WorkerSandbox(Struct, eq=False):
+    """What the host knows of a worker's sandbox from its start: the layers, and what is held in its file tree.
+
+    A worker that is restored from a checkpoint has the sandbox of the one that made it, and is not asked about it,
+    because statements ran in it.
+    """
+
+    layers: tuple[Layer, ...]
+    holding: Holding
+
+
 class Checkpoint(Struct, eq=False):
     """A checkpoint of the state after `execution_id`.
 
@@ -157,7 +165,7 @@ class Checkpoint(Struct, eq=False):
     execution_id: ExecutionId
     trail: int
     paused: PausedWorker
-    layers: tuple[Layer, ...]
+    sandbox: WorkerSandbox
     is_told: bool = False
     bound: int | None = None
 

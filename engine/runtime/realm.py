@@ -15,12 +15,12 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import PurePath
 from struct import Struct
 from typing import Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 import anyio
 
@@ -213,36 +213,27 @@ class Realm:
 
 
 class Holding:
-    """Makes further paths read-only for the workers of one environment.
+    """Makes further paths read-only for a worker, and for those that continue from its checkpoints.
 
     The directories above such a path become mounts of their own. A process that has opened one before sees it below
     that mount. One that has opened it later stays in that mount if the user moves the directory. So these directories
     are kept open as they were before and after, and the paths become read-only there too. The same applies to the
-    directories that are mounts from a worker's start, which nobody has opened before.
+    directories that are mounts from the worker's start, which nobody has opened before. They are closed when nobody
+    refers to this object any more.
     """
 
     def __init__(self) -> None:
-        self._views: dict[int, list[int]] = {}
-        """By mount namespace."""
+        self._views: list[int] = []
+        finalize(self, _close, self._views)
 
-    def begin(self, pid: int, domain: Domain, others: Iterable[int]) -> None:
+    def begin(self, pid: int, domain: Domain) -> None:
         """Keep the directories open that are mounts for a fresh worker, before it runs anything.
 
         At most MOST_BEGUN, those near the top first.
-
-        Args:
-            others: the processes of older workers that may be used again; what is open for the rest is closed.
         """
-        kept = {namespace for each in others if (namespace := _namespace_of(each))}
-        for namespace in self._views.keys() - kept:
-            _close(self._views.pop(namespace))
-        namespace = _namespace_of(pid)
-        if not namespace:
-            return
-        opened = self._views.setdefault(namespace, [])
         for directory in sorted(_bound(domain), key=lambda each: each.count("/"))[:MOST_BEGUN]:
             with contextlib.suppress(OSError):  # it is gone, or has become a link
-                opened.append(os.open(f"/proc/{pid}/root{directory}", _PLACE))
+                self._views.append(os.open(f"/proc/{pid}/root{directory}", _PLACE))
 
     async def hold(self, pid: int, domain: Domain, places: Sequence[str]) -> None:
         """Make absolute paths read-only in the namespaces of that process. Takes some 30 ms.
@@ -252,17 +243,16 @@ class Holding:
         Raises:
             EnvironmentUnavailableError: the paths stay writable.
         """
-        views = self._views.setdefault(_namespace_of(pid), [])
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours, theirs:
             wanted = {
                 "pid": pid,
                 "writable": [*domain.writable, domain.scratch],
                 "read_only": places,
-                "views": views,
+                "views": self._views,
                 "report": theirs.fileno(),
             }
-            passed = [theirs.fileno(), *views]
+            passed = [theirs.fileno(), *self._views]
             command = [sys.executable, "-I", "-S", "-c", _PROGRAM]
             try:
                 with anyio.fail_after(_HOLD_SECONDS):
@@ -272,15 +262,10 @@ class Holding:
                 raise EnvironmentUnavailableError(f"{_STAY_WRITABLE}: {error}") from None
             finally:
                 theirs.close()
-                views += _received(ours)
+                self._views += _received(ours)
         if done.returncode:
             reason = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
             raise EnvironmentUnavailableError(f"{_STAY_WRITABLE}: {reason}")
-
-    def close(self) -> None:
-        """Close the directories; may be repeated."""
-        while self._views:
-            _close(self._views.popitem()[1])
 
 
 def _bound(domain: Domain) -> set[str]:
@@ -292,14 +277,6 @@ def _bound(domain: Domain) -> set[str]:
         for above in map(str, PurePath(place).parents)
         if any(above != root and is_inside(above, (root,)) for root in roots)
     }
-
-
-def _namespace_of(pid: int) -> int:
-    """Return the number of a process's mount namespace; 0 if it is gone."""
-    try:
-        return os.stat(f"/proc/{pid}/ns/mnt").st_ino
-    except OSError:
-        return 0
 
 
 def _received(reports: socket.socket) -> Sequence[int]:
@@ -314,9 +291,9 @@ def _received(reports: socket.socket) -> Sequence[int]:
     return found
 
 
-def _close(descriptors: Iterable[int]) -> None:
-    for each in descriptors:
-        os.close(each)
+def _close(descriptors: list[int]) -> None:
+    while descriptors:
+        os.close(descriptors.pop())
 
 
 def is_seen_by(pid: int, directory: str) -> bool:

@@ -36,11 +36,11 @@ from ..log.statements import (
     UpdatePayload,
     ignore_touched,
 )
-from . import realm
 from .checkpoints import (
     NO_STEPS,
     Checkpoints,
     PausedWorker,
+    WorkerSandbox,
     after_outcome,
     after_rebuild,
     after_tick,
@@ -51,7 +51,7 @@ from .connection import Connection, Received, WorkerConnection
 from .control_channel import Death, Parent
 from .environment import EnvironmentSpec, Limits
 from .programs import CommandRun, ForkedProgram
-from .realm import Realm, is_seen_by, turns_of
+from .realm import Holding, Realm, is_seen_by, turns_of
 from .rebuild import Rebuild
 from .statement_run import SentContents, StatementRun, ask, wait_for
 from .worker.framing import ProtocolError
@@ -102,7 +102,6 @@ class WorkerEnvironment:
         self._zygote = zygote
         self._turns = turns_of(zygote)
         self._realm = Realm(zygote)
-        self._holding = realm.Holding()
         self._checkpoints = Checkpoints()
         self._trail = NO_STEPS
         """The digest of the steps that made the current namespace."""
@@ -113,7 +112,8 @@ class WorkerEnvironment:
         self._commands: set[CommandRun] = set()
         self._spec: EnvironmentSpec | None = None
         self._worker: Connection | None = None
-        self._layers: tuple[Layer, ...] = ()
+        self._sandbox: WorkerSandbox | None = None
+        """That of the current worker, if it has started."""
         self._started = False
         self._loss: str | None = None
         """Why this class killed the current worker outside of a statement."""
@@ -158,7 +158,7 @@ class WorkerEnvironment:
     @property
     def layers(self) -> Collection[Layer]:
         """See `Environment.layers`. The worker reported them at its start."""
-        return self._layers
+        return () if self._sandbox is None else self._sandbox.layers
 
     async def start(self, spec: EnvironmentSpec) -> None:
         """See `Environment.start`.
@@ -178,13 +178,13 @@ class WorkerEnvironment:
     async def hold(self, places: Sequence[str]) -> None:
         """See `Environment.hold`. Raises EnvironmentUnavailableError if the places stay writable."""
         domain = None if self._spec is None else self._spec.domain
-        if domain is None or "mounts" not in self.layers or not self.alive:
+        if domain is None or self._sandbox is None or "mounts" not in self.layers or not self.alive:
             return
         if self.pid is None:
             raise EnvironmentUnavailableError(
                 "the worker's process is unknown, so no more paths can be made read-only for it"
             )
-        await self._holding.hold(self.pid, domain, places)
+        await self._sandbox.holding.hold(self.pid, domain, places)
 
     @property
     def hides_all(self) -> bool:
@@ -411,13 +411,14 @@ class WorkerEnvironment:
             # The trail does not contain a reading until the next step.
             if self._worker is None or self._worker.dead or self._spec is None or self._is_read_since:
                 return False
+            assert self._sandbox is not None
             try:
                 paused = self._worker.snapshot(self._spec.limits.data_bytes)
             except OSError:
                 return False
             if paused is None:
                 return False
-            self._checkpoints.add(execution_id, self._trail, paused, self._layers)
+            self._checkpoints.add(execution_id, self._trail, paused, self._sandbox)
             if self._fitting is None or self._fitting.done():
                 self._fitting = asyncio.create_task(self._checkpoints.fit(self._spec.limits.data_bytes))
             return True
@@ -453,7 +454,6 @@ class WorkerEnvironment:
                 async with self._turn:
                     await self._discard()
         self._realm.close()
-        self._holding.close()
 
     # --- details ------------------------------------------------------------------------------------------------------
 
@@ -495,7 +495,7 @@ class WorkerEnvironment:
             try:
                 message = await self._worker.first()
                 if isinstance(message, Started):
-                    self._layers = message.layers
+                    self._sandbox = self._held(message.layers)
                     break
                 if is_last or not isinstance(message, Death) or not message.again:
                     raise EnvironmentUnavailableError(f"no worker can start in {self._spec.cwd}: {_described(message)}")
@@ -504,9 +504,13 @@ class WorkerEnvironment:
                     await self._discard()
                 raise
         self._started = self._is_unused = True
+
+    def _held(self, layers: tuple[Layer, ...]) -> WorkerSandbox:
+        holding = Holding()
         domain = None if self._spec is None else self._spec.domain
-        if domain is not None and "mounts" in self._layers and self.pid is not None:
-            self._holding.begin(self.pid, domain, self._checkpoints.pids)
+        if domain is not None and "mounts" in layers and self.pid is not None:
+            holding.begin(self.pid, domain)
+        return WorkerSandbox(layers, holding)
 
     async def _restored(
         self, plan: RestorePlan, passed: Sequence[int], contents: Contents, compare: Comparison
@@ -521,7 +525,7 @@ class WorkerEnvironment:
             checkpoint, over = found
             rest = rest_of(plan, over)
             try:
-                revived = partial(self._revived, checkpoint.paused, checkpoint.layers)
+                revived = partial(self._revived, checkpoint.paused, checkpoint.sandbox)
                 restored = await Rebuild(revived, limits, contents, compare, self._begins).run(rest)
                 divergences = (*restored.divergences, *_lacking(checkpoint.paused))
                 return replace(restored, checkpoint=checkpoint.execution_id, divergences=divergences)
@@ -529,8 +533,7 @@ class WorkerEnvironment:
                 self._checkpoints.drop(checkpoint, f"nothing can be restored from it: {error}")
         return await Rebuild(self._fresh, limits, contents, compare, self._begins).run(plan)
 
-    async def _revived(self, paused: PausedWorker, layers: tuple[Layer, ...]) -> Connection:
-        """Continue from a checkpoint, whose layers are not asked for: statements ran in it."""
+    async def _revived(self, paused: PausedWorker, sandbox: WorkerSandbox) -> Connection:
         last = self._let_go()
         if last is not None:
             last.end()  # it ends while the next one starts
@@ -544,7 +547,7 @@ class WorkerEnvironment:
             await _end(last)
         if not isinstance(message, Started):
             raise EnvironmentUnavailableError(_described(message))
-        self._layers = layers
+        self._sandbox = sandbox
         self._started = True
         return self._worker
 
@@ -562,7 +565,7 @@ class WorkerEnvironment:
         self._started = self._was_read = self._is_unused = self._is_read_since = self._is_loss_told = False
         self._loss = None
         self._trail = NO_STEPS
-        self._layers = ()
+        self._sandbox = None
         return worker
 
     def _statement(
