@@ -299,12 +299,19 @@ def _close(descriptors: list[int]) -> None:
 def is_seen_by(pid: int, directory: str) -> bool:
     """Return whether a process finds the same directory at an absolute path as this one: it is there, and not hidden.
 
-    Asks the kernel, because a number that the file system gives to a new directory may be that of the old one.
+    Asks the kernel, because a number that the file system gives to a new directory may be that of the old one. A
+    process that cannot be asked, as it may choose (`PR_SET_DUMPABLE`), counts as one that finds it.
     """
     try:
-        theirs, ours = os.stat(f"/proc/{pid}/root{directory}"), os.stat(directory)
+        ours = os.stat(directory)
     except OSError:
         return False
+    try:
+        theirs = os.stat(f"/proc/{pid}/root{directory}")
+    except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
+        return False
+    except OSError:
+        return True
     return os.path.samestat(theirs, ours)
 
 

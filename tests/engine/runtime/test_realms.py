@@ -444,3 +444,25 @@ def test_no_process_is_left_whoever_is_killed(tmp_path: Path, target: str) -> No
 def test_no_process_is_left_after_a_kill_at_any_moment(tmp_path: Path, number: int) -> None:
     chance = random.Random(number)
     kill(tmp_path, chance.choice(list(TARGETS)), chance.random() * 0.3)
+
+
+ASKS: Final = """
+import ctypes, os, signal, sys, time
+from engine.runtime.realm import is_seen_by
+from engine.runtime.sandbox.entering import keep_only
+keep_only(())  # root may ask every process
+reader, writer = os.pipe()
+if (pid := os.fork()) == 0:
+    ctypes.CDLL(None).prctl(4, int(sys.argv[1]), 0, 0, 0)
+    os.write(writer, b"1")
+    time.sleep(60)
+os.read(reader, 1)
+print(is_seen_by(pid, sys.argv[2]), is_seen_by(pid, sys.argv[2] + "/missing"))
+os.kill(pid, signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("dumpable", [0, 1])
+def test_a_process_that_cannot_be_asked_counts_as_one_that_sees_a_directory(tmp_path: Path, dumpable: int) -> None:
+    command = [sys.executable, "-c", ASKS, str(dumpable), str(tmp_path)]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout == b"True False\n"
