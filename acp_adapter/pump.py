@@ -135,7 +135,9 @@ class Pump:
                 self._streams.withdraw()
             if self._notices:
                 return [v1.updates.retry_notice(item)]
-            before, self._retried = self._retried, item
+            before = self._retried
+            # The model that answers instead may be asked again, and is named at the end.
+            self._retried = item if before is None or item.instead else replace(item, instead=before.instead)
             return [v1.updates.retry_update(item, is_first=before is None)]
         if self._retried is None or not isinstance(item, TextStreamed | ReasoningStreamed | ModelCallEnded):
             return []
@@ -175,6 +177,7 @@ class Pump:
             for update in replay:
                 await self._send(update)
             self._shown = replay.shown
+            self._delayed = self._retried = None  # their calls are not part of the log: the next ones are announced
             for piece in self._streams.messages:
                 await self._send(v1.updates.message_update(piece))
             for call, text in self._streams.output:

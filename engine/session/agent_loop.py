@@ -253,7 +253,8 @@ class AgentLoop:
                     call, self._calls.model.answering, answered=recorder.answered, used=recorder.used
                 )
             )
-        self._calls.projector.answered(None if recorder.used is None else recorder.used.input_tokens)
+        if self._calls.model.answering == self._calls.model.spec:  # a fallback says nothing about the chosen model
+            self._calls.projector.answered(None if recorder.used is None else recorder.used.input_tokens)
         return self._with_decision(replied)
 
     def _with_decision(self, replied: t.Replied) -> t.Replied:

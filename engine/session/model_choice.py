@@ -228,15 +228,21 @@ class ModelChoice:
                     await self._models.ready(self.answering)  # which waits for the reading that was begun
                 async with aclosing(model.reply(prompt)) as signals:
                     async for signal in signals:
-                        streamed = streamed or not isinstance(signal, CallRetried | CallDelayed)
+                        if isinstance(signal, CallRetried):
+                            streamed = streamed and not signal.withdrawn
+                        else:
+                            streamed = streamed or not isinstance(signal, CallDelayed)
                         yield signal
                 return
-            except ContextTooLongError:
-                raise
             except ModelError as error:
+                is_too_long = isinstance(error, ContextTooLongError)
+                if is_too_long and number == 1:
+                    raise
                 failures.append(str(error).rstrip("."))
                 if number == len(asked):
-                    raise type(error)("; ".join(failures)) from error.__cause__
+                    # A shorter prompt for a fallback would not be one for the chosen model.
+                    kind = ModelError if is_too_long else type(error)
+                    raise kind("; ".join(failures)) from error.__cause__
                 instead = asked[number][0].removeprefix("provider:")
                 again = CallRetried(number + 1, len(asked), 0.0, failures[-1], withdrawn=streamed, instead=instead)
             yield again

@@ -21,7 +21,7 @@ from engine.log.events.execution import ExecutionFinished, ExecutionStarted, Sta
 from engine.log.events.session import SessionOpened
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import SessionRow
-from engine.session.journal import Journal, OutputStreamed, ReasoningStreamed, Subscription, TextStreamed
+from engine.session.journal import Journal, ModelRetried, OutputStreamed, ReasoningStreamed, Subscription, TextStreamed
 from tests.support.fixed import FixedClock
 from tests.support.shown import LoggedFacts, screen, updates_of
 
@@ -29,6 +29,29 @@ pytestmark = pytest.mark.anyio
 SECONDS = 5.0
 M, N = MessageId("m"), MessageId("n")
 CALL = ToolCallId("c")
+
+
+async def test_an_attempt_after_a_replay_is_announced() -> None:
+    store, session = MemoryStore(FixedClock()), SessionId("s")
+    store.create(SessionRow(session_id=session, cwd="/"))
+    journal = Journal(store, session)
+    sent: list[dict[str, Any]] = []
+
+    async def send(update: dict[str, Any]) -> None:
+        sent.append(update)
+
+    pump = Pump(journal.subscribe(), LoggedFacts("/"), send)
+    with anyio.fail_after(SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(pump.run)
+            await anyio.lowlevel.checkpoint()
+            for attempt in (2, 3, 4):
+                journal.signal(ModelRetried(attempt, 5, 0.0, "busy", CALL))
+                await pump.caught_up()
+                if attempt == 3:
+                    await pump.replay([])
+            tasks.cancel_scope.cancel()
+    assert [update["sessionUpdate"] for update in sent] == ["tool_call", "tool_call_update", "tool_call"]
 
 
 async def test_replay_leaves_unsent_events_to_run() -> None:

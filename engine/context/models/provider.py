@@ -1,7 +1,7 @@
 """Models of providers: retries, and loading pydantic-ai ahead of the first reply.
 
-Any provider that pydantic-ai knows works, as `provider:<provider>:<model>`, with the extra `providers`. A call is
-repeated only if nothing was streamed. Must not know wire formats.
+Any provider that pydantic-ai knows works, as `provider:<provider>:<model>`, with the extra `providers`. Must not know
+wire formats.
 
 The library has some 800 modules, or 3,500 with Anthropic's, which take one to three seconds of processor time. No reply
 can begin without them, and whatever holds the interpreter's lock stalls the event loop. So a thread loads them early,
@@ -26,6 +26,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
+from copy import copy
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -47,7 +48,7 @@ from ..model import (
     Patience,
     Prompt,
 )
-from .providers import ProviderFailure, Route, route_to
+from .providers import ProviderFailure, Route, how_to_set, route_to
 
 if TYPE_CHECKING:
     from .provider_stream import ProviderClient
@@ -103,6 +104,10 @@ ATTEMPTS: Final = 5
 """Largest number of attempts for a call."""
 FIRST_PAUSE: Final = 0.5
 """Seconds before the second attempt, doubled for each later one, with a random spread of half."""
+_HOURS_FROM: Final = 120
+"""Minutes from which a pause is said in hours."""
+_DATE_FROM: Final = 43_200.0
+"""Seconds from which the end of a pause is said with its date."""
 MOST_SLOW: Final = 2
 """Largest number of attempts if each took longer than it may, or broke off."""
 
@@ -183,12 +188,13 @@ class ProviderModel:
                 return
             except ProviderFailure as failure:
                 slow += streamed or failure.slow
-                wait = self._wait(attempt, failure.after)
-                if wait > self._patience.retry:
-                    raise _later(failure, wait) from failure.__cause__
+                if failure.transient and failure.after is not None and failure.after > self._patience.retry:
+                    raise _later(failure.error, failure.after) from failure.__cause__
                 if not failure.transient or attempt == ATTEMPTS or slow == MOST_SLOW:
-                    raise _counted(failure, attempt) from failure.__cause__
-                retried = CallRetried(attempt + 1, ATTEMPTS, wait, str(failure.error), withdrawn=streamed)
+                    raise _counted(failure.error, attempt) from failure.__cause__
+                most = min(ATTEMPTS, attempt + MOST_SLOW - slow) if slow else ATTEMPTS
+                wait = self._wait(attempt, failure.after)
+                retried = CallRetried(attempt + 1, most, wait, str(failure.error), withdrawn=streamed)
             yield retried
             await self._pause(wait)
 
@@ -200,7 +206,7 @@ class ProviderModel:
             await client.aclose()
 
     def _wait(self, attempt: int, asked: float | None) -> float:
-        backoff = FIRST_PAUSE * 2 ** (attempt - 1) * (0.5 + self._chance())
+        backoff = min(FIRST_PAUSE * 2 ** (attempt - 1) * (0.5 + self._chance()), self._patience.retry)
         return backoff if asked is None else max(asked, backoff)
 
     async def _soon_connected(self) -> ProviderClient | None:
@@ -210,7 +216,12 @@ class ProviderModel:
         return None
 
     async def _connected(self) -> ProviderClient:
-        key = self._route.provider.key(self._environ)
+        provider = self._route.provider
+        key = provider.key(self._environ)
+        if not (key.isascii() and key.isprintable()) or " " in key:
+            raise ModelUnusableError(
+                f"the key for {self._route.name} has characters that no key has: {how_to_set(provider)}"
+            )
         if self._client is not None and key != self._key:
             self._left.append(self._client)
             self._client = None
@@ -222,18 +233,23 @@ class ProviderModel:
         return self._client
 
 
-def _counted(failure: ProviderFailure, attempts: int) -> ModelError:
+def _counted(error: ModelError, attempts: int) -> ModelError:
     """Return the error to raise, with the number of attempts if there were several."""
-    error = failure.error
-    return error if attempts == 1 else type(error)(f"{str(error).rstrip('.')} (tried {attempts} times)")
+    return error if attempts == 1 else _reworded(error, f"{str(error).rstrip('.')} (tried {attempts} times)")
 
 
-def _later(failure: ProviderFailure, wait: float) -> ModelError:
+def _later(error: ModelError, wait: float) -> ModelError:
     """Return the error to raise if the provider asks for a longer pause than a session waits."""
-    error = failure.error
-    at = time.strftime("%H:%M", time.localtime(time.time() + wait))
     minutes = max(round(wait / 60), 1)
-    return type(error)(f"{str(error).rstrip('.')}. It asks for a pause of {minutes} min: try again after {at}")
+    pause = f"{minutes} min" if minutes < _HOURS_FROM else f"{round(wait / 3600)} h"
+    at = time.strftime("%H:%M" if wait < _DATE_FROM else "%d %B %H:%M", time.localtime(time.time() + wait))
+    return _reworded(error, f"{str(error).rstrip('.')}. It asks for a pause of {pause}: try again after {at}")
+
+
+def _reworded(error: ModelError, text: str) -> ModelError:
+    again = copy(error)  # with what else it says
+    again.args = (text,)
+    return again
 
 
 def loading_steps(spec: str, environ: Mapping[str, str] = os.environ) -> Sequence[Callable[[], None]]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 import httpx2
+import xxhash
 from msgspec.structs import replace
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import (
@@ -76,6 +77,7 @@ from .written_replies import DESCRIPTION, PARAMETERS, read_call
 
 if TYPE_CHECKING:
     from pydantic_ai.models.anthropic import AnthropicModelSettings
+    from pydantic_ai.models.openai import OpenAIResponsesModelSettings
 
 _TRANSIENT: Final = (ModelRateLimitError, ModelServerError, ModelUnavailableError)
 _TOO_LONG: Final = (
@@ -86,14 +88,21 @@ _TOO_LONG: Final = (
     "input token count",
     "exceeds the available context size",
     "request_too_large",
+    "when context the overflows",
 )
-"""Phrases for a prompt that is too long, of OpenAI, vLLM, Anthropic (three), Gemini and llama.cpp, in lower case."""
+"""Phrases for a prompt that is too long, in lower case.
+
+Of OpenAI, vLLM, Anthropic (three), Gemini, llama.cpp and LM Studio.
+"""
 _WINDOW: Final = re.compile(
-    r"(?:maximum context length is |context size \(|n_ctx[\"': =]+|maximum number of tokens allowed \(|> )"
-    r"(\d[\d,]{2,11})",
+    r"(?:maximum context length is |context length of only |context size \(|n_ctx[\"': =]+"
+    r"|maximum number of tokens allowed \(|> )(\d[\d,]{2,11})",
     re.IGNORECASE,
 )
-"""Where refusals name the window: of OpenAI, vLLM and OpenRouter; llama.cpp (two); Gemini; and Anthropic."""
+"""Where refusals name the window.
+
+Of OpenAI, vLLM and OpenRouter; LM Studio; llama.cpp (two); Gemini; and Anthropic.
+"""
 _NO_TOOLS: Final = (
     "does not support tool",
     "doesnt support tool",
@@ -112,6 +121,8 @@ _NO_TOOLS: Final = (
 
 Of Ollama, Bedrock, DeepSeek, OpenRouter, Groq, OpenAI (two), llama.cpp (three), vLLM and Gemini.
 """
+_NO_SUMMARY: Final = "reasoning summar"
+"""Part of OpenAI's refusal of summaries to organizations that are not verified."""
 _QUOTES: Final = str.maketrans("", "", "\"'`")
 
 _LONGEST: Final = 500
@@ -272,6 +283,8 @@ class ProviderClient:
         self._patience = patience
         self._http = _watched(patience.stall)
         self._provider = route.provider
+        self._summarizes = True
+        """Whether the provider may summarize its thinking for this account."""
         if self._provider.starts_programs:
             start_only_installed_programs(os.environ)
         try:
@@ -290,7 +303,7 @@ class ProviderClient:
         dialect = Dialect(self._provider, self._model.system, prompt.calls_tools)
         messages = to_messages(prompt.messages, dialect, instructions=prompt.instructions, tail=prompt.tail)
         parameters = ModelRequestParameters(function_tools=[_TOOL] if prompt.calls_tools else [])
-        answer = _Answer(self._provider.signer)
+        answer = _Answer(self._provider.signer, self._server)
         try:
             async with model_request_stream(
                 self._model, messages, model_settings=self._settings(prompt), model_request_parameters=parameters
@@ -323,6 +336,11 @@ class ProviderClient:
         return made
 
     @property
+    def _server(self) -> str:
+        address = address_shown(self._model.base_url)
+        return f"{self._route.name} at {address}" if address else self._route.name
+
+    @property
     def window(self) -> int | None:
         """The tokens that the model can read and write in one call, if the library knows them."""
         return self._model.context_window
@@ -334,6 +352,9 @@ class ProviderClient:
         await self._http.aclose()
 
     def _failure(self, error: Exception, prompt: Prompt) -> ProviderFailure:
+        if self._summarizes and isinstance(error, ModelHTTPError) and _NO_SUMMARY in _words(error).lower():
+            self._summarizes = False  # some accounts get no summaries of thinking
+            return ProviderFailure(ModelError(f"{self._server}: {_words(error)}"), transient=True)
         return failure_of(
             error,
             self._route.name,
@@ -348,17 +369,32 @@ class ProviderClient:
             settings["parallel_tool_calls"] = False
         if prompt.thinking != "default":
             settings["thinking"] = False if prompt.thinking == "off" else prompt.thinking
+        elif self._provider.hides_thinking:
+            settings["thinking"] = True
         if not prompt.statements:
             # The tool stays declared, because Anthropic requires it as long as the conversation has calls of it.
             settings["tool_choice"] = "none"
         if self._provider.cache_points:
             settings["anthropic_cache_instructions"] = True
-        if self._model.profile.get("anthropic_binds_thinking_blocks"):
+        profile = self._model.profile
+        can_be_off = prompt.thinking == "off" and not profile.get("thinking_always_enabled")
+        if profile.get("anthropic_binds_thinking_blocks") and not can_be_off:
             # The tail is never sent twice in one place, so thinking after it refers to a prefix that is gone.
             settings["anthropic_thinking"] = {
                 "type": "adaptive",
                 "block_binding": {"prefix_mismatch_behavior": "drop_block"},
             }
+        if self._provider.stores:
+            return cast(ModelSettings, {**settings, **self._settings_of_responses(prompt)})
+        return settings
+
+    def _settings_of_responses(self, prompt: Prompt) -> OpenAIResponsesModelSettings:
+        settings: OpenAIResponsesModelSettings = {
+            "openai_store": False,
+            "openai_prompt_cache_key": xxhash.xxh3_64_hexdigest(prompt.instructions.encode()),
+        }
+        if self._summarizes and prompt.thinking != "off" and self._model.profile.get("supports_thinking"):
+            settings["openai_reasoning_summary"] = "auto"
         return settings
 
 
@@ -382,8 +418,10 @@ def _price(response: StreamedResponse) -> float | None:
 class _Answer:
     """Reads the events of an answer."""
 
-    def __init__(self, signer: str | None) -> None:
+    def __init__(self, signer: str | None, server: str) -> None:
+        """`server` names it in errors."""
         self._signer = signer
+        self._server = server
         self._calls: list[ToolCallPart] = []
         self._has_more = False
 
@@ -424,9 +462,9 @@ class _Answer:
             case "content_filter":
                 return [*signals, ReplyEnded("refusal")]
             case "error":
-                raise ModelError(f"the provider ended the reply with an error: {details.get('finish_reason')}")
-            case None if not self._calls:
-                raise ProviderFailure(ModelError("the reply ended early"), transient=True, slow=True)
+                raise ModelError(f"{self._server} ended the reply with an error: {details.get('finish_reason')}")
+            case None if not self._calls and "finish_reason" not in details:
+                raise ProviderFailure(ModelError(f"{self._server}: the reply ended early"), transient=True, slow=True)
             case _:
                 return [*signals, *(self._asked() if statements else ()), ReplyEnded()]
 

@@ -56,6 +56,8 @@ class Provider(Struct, frozen=True, kw_only=True):
         signs_calls: also signs a call rather than the thinking before it.
         one_call: can be told to make one call at a time.
         cache_points: requires a mark at the end of what will be sent again.
+        hides_thinking: shows its thinking only if it is asked to think.
+        stores: keeps replies, and shows no summary of its thinking, unless it is told otherwise.
         modules: its own modules for a reply, its SDK first, to load ahead.
         listing: how it is asked for its models; None if it is not.
         known: models to choose from until it has answered.
@@ -72,14 +74,16 @@ class Provider(Struct, frozen=True, kw_only=True):
     signs_calls: bool = False
     one_call: bool = False
     cache_points: bool = False
+    hides_thinking: bool = False
+    stores: bool = False
     modules: tuple[str, ...] = ()
     listing: Listing | None = None
     known: tuple[str, ...] = ()
     starts_programs: bool = False
 
     def key(self, environ: Mapping[str, str]) -> str:
-        """Return its key; "" without one."""
-        return next((environ[variable] for variable in self.variables if environ.get(variable)), "")
+        """Return its key, without white space around it; "" without one."""
+        return next((key for variable in self.variables if (key := environ.get(variable, "").strip())), "")
 
     @property
     def signer(self) -> str | None:
@@ -124,6 +128,7 @@ PROVIDERS: Final = (
     ),
     Provider(
         name="google",
+        hides_thinking=True,
         aliases=("google-gla", "gemini"),
         variables=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
         signs_thinking=True,
@@ -139,6 +144,7 @@ PROVIDERS: Final = (
     ),
     Provider(
         name="google-cloud",
+        hides_thinking=True,
         aliases=("google-vertex",),
         signs_thinking=True,
         signs_calls=True,
@@ -176,6 +182,7 @@ PROVIDERS: Final = (
     ),
     Provider(
         name="openai-responses",
+        stores=True,
         aliases=("openai",),
         address=Address(variable="OPENAI_BASE_URL", host="openai.com", otherwise="openai-chat"),
         variables=("OPENAI_API_KEY",),

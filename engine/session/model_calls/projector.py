@@ -53,6 +53,8 @@ TAIL_FLOOR: Final = 1_024
 _NARROWING: Final = 0.75
 """The fraction of a refused size that is tried next."""
 _WIDENING: Final = 2
+_MOST_RATE: Final = 4.0
+"""How many times as many tokens as we a provider may count; more is no count of this prompt."""
 """By how much each answered call widens a room that a refusal narrowed."""
 _REPLY_TOKENS: Final = 16_384
 _REPLY_SHARE: Final = 4
@@ -121,7 +123,8 @@ class Room:
     """How many tokens a prompt may have: at most `most`, and what the model's window leaves beside a reply.
 
     Providers count differently, and may know better how long a window is. So a refusal narrows the room, to the window
-    that it names or to less than the refused prompt. Each call that is answered widens it again.
+    that it names or to less than the refused prompt. Each call that is answered widens it again, except a window that a
+    refusal named and nothing else contradicts.
     """
 
     def __init__(self, most: int, model: Reader) -> None:
@@ -170,9 +173,13 @@ class Room:
     def answered(self, used: int, counted: int | None) -> None:
         """Take note of an answer to a prompt of `used` tokens by our count, `counted` by the provider's."""
         if counted is not None and used > 0:
-            self._rate = counted / used
+            self._rate = min(max(counted / used, 1 / _MOST_RATE), _MOST_RATE)
         if self._limit is not None:
             self._limit *= _WIDENING
+        if self._named is not None and self._model.window is not None:
+            self._named *= _WIDENING  # the refusal and the provider's list contradict each other
+        if self._named is not None and counted is not None and counted > self._named:
+            self._named = None
 
 
 class Projector:

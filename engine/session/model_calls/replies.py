@@ -48,7 +48,7 @@ class ReplyRecorder:
         self._calls_tools = calls_tools
         self._journal = journal
         self._minter = minter
-        self._response = minter.llm_response()
+        self._response = self._first = minter.llm_response()
         self._item: type[TextDelta | ReasoningDelta] | None = None
         self._message = MessageId("")
         self._pieces: list[str] = []
@@ -116,7 +116,7 @@ class ReplyRecorder:
     def _hold_up(self, signal: CallRetried | CallDelayed) -> None:
         """Publish that the call has not begun, or is made again; then the rest of its first reply is forgotten."""
         if isinstance(signal, CallDelayed):
-            self._journal.signal(ModelDelayed(signal.reason, ToolCallId(f"delay_{self._response}")))
+            self._journal.signal(ModelDelayed(signal.reason, ToolCallId(f"delay_{self._first}")))
         else:
             self._retry(signal)
 
@@ -127,7 +127,7 @@ class ReplyRecorder:
                 retried.attempts,
                 retried.seconds,
                 retried.reason,
-                ToolCallId(f"retry_{self._response}"),
+                ToolCallId(f"retry_{self._first}"),
                 retried.withdrawn,
                 retried.instead,
             )

@@ -122,6 +122,28 @@ async def test_a_call_shows_which_model_answers_instead(tmp_path: Path, server: 
         assert (last["title"], last["status"]) == ("anthropic:claude did not answer either", "failed")
 
 
+async def test_one_call_shows_every_attempt_of_every_model(tmp_path: Path, server: LlmServer) -> None:
+    half, refused = (
+        Answer(pieces=(sse(chunk(content="half")),), cut=True),
+        Answer(401, (b'{"error": {"message": "no"}}',)),
+    )
+    server.answers += [chat("hello"), half, refused, BUSY, anthropic("instead")]
+    settings = {"fallback_models": ("provider:anthropic:claude",)}
+    async with in_memory(tmp_path, environ=server.environment(), model=MODEL, **settings) as agent:
+        assert await answered(agent, tmp_path) == "end_turn"
+        assert await agent.prompt(await agent.new_session(tmp_path), "hi") == "end_turn"
+        calls = retries(agent)
+    assert len({call["toolCallId"] for call in calls}) == 1
+    assert [(call["title"], call.get("status")) for call in calls] == [
+        ("Asking the model again: attempt 2 of 2", "in_progress"),
+        ("Asking anthropic:claude instead", None),
+        ("Asking the model again: attempt 2 of 5", None),
+        ("anthropic:claude answered", "completed"),
+    ]
+    texts = [call["content"][0]["content"]["text"] for call in calls[:-1]]
+    assert ["discarded" in text for text in texts] == [True, False, False]
+
+
 async def test_a_client_with_notices_gets_notices(tmp_path: Path, server: LlmServer) -> None:
     server.answers += [BUSY, chat("hello")]
     async with in_memory(tmp_path, environ=server.environment(), model=MODEL) as agent:

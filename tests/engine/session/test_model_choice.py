@@ -273,6 +273,20 @@ async def test_a_fallback_answers_if_the_chosen_model_fails(tmp_path: Path, serv
         assert [ended.model for ended in events_of(session, ModelCallEnded)] == [CLAUDE, CLAUDE, CHAT]
 
 
+async def test_a_fallback_that_reads_less_narrows_nothing(tmp_path: Path, server: LlmServer) -> None:
+    too_long = Answer(400, (b'{"error": {"message": "prompt is too long: 40000 tokens > 32768 maximum"}}',))
+    settings: dict[str, object] = {"model": CHAT, "fallback_models": (CLAUDE,)}
+    async with session_in(tmp_path, settings=settings, **server.environment()) as session:
+        server.answers.append(chat("hello"))
+        await session.accept("go").end()
+        size = (await session.projection()).size
+        server.answers += [Answer(401, (b'{"error": {"message": "no"}}',)), too_long]
+        assert (await session.accept("go").end()).cause == "error"
+        said = str(events_of(session, RunStop)[-1].detail)
+        assert said.index("OPENAI_API_KEY") < said.index("32768")
+        assert (await session.projection()).size == size
+
+
 async def test_what_each_model_said_is_said_at_last(tmp_path: Path, server: LlmServer) -> None:
     server.answers += [Answer(401, (b'{"error": {"message": "no"}}',))] * 2
     settings: dict[str, object] = {"model": CHAT, "fallback_models": (CLAUDE,)}

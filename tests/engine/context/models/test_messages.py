@@ -60,7 +60,8 @@ def server() -> Iterator[LlmServer]:
 @pytest.fixture(scope="module")
 def send(server: LlmServer) -> Iterator[Send]:
     """Sends a prompt to one provider, has its body judged and returns it."""
-    specs = {**MODELS, "anthropic-bound": "anthropic:claude-opus-5-5"}
+    others = {"anthropic-bound": "anthropic:claude-opus-5-5", "anthropic-sonnet": "anthropic:claude-sonnet-5-5"}
+    specs = {**MODELS, **others}
     models = {name: ProviderModel(route_to(spec, os.environ)) for name, spec in specs.items()}
 
     async def reply(model: ProviderModel, prompt: Prompt) -> None:
@@ -388,6 +389,25 @@ def test_thinking_bound_to_an_earlier_prefix_may_be_dropped(send: Send) -> None:
     body = send("anthropic-bound", prompt(user("hi"), call("c1", block("hm", "c2ln", "anthropic")), result("c1")))
     assert body["thinking"] == {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     assert "thinking" not in send("anthropic", prompt(user("hi")))
+
+
+def test_thinking_that_is_off_is_off(send: Send) -> None:
+    off = replace(prompt(user("hi")), thinking="off")
+    assert "adaptive" not in str(send("anthropic-sonnet", off)["thinking"])
+    assert send("anthropic-bound", off)["thinking"]["type"] == "adaptive"  # whose thinking cannot be off
+
+
+def test_openai_keeps_nothing_and_shows_a_summary_of_its_thinking(send: Send) -> None:
+    body = send("openai-responses", prompt(user("hi")))
+    assert (body["store"], body["reasoning"]) == (False, {"summary": "auto"})
+    other = send("openai-responses", replace(prompt(user("hi")), instructions="Another session."))
+    assert body["prompt_cache_key"] == send("openai-responses", prompt(user("ho")))["prompt_cache_key"]
+    assert body["prompt_cache_key"] != other["prompt_cache_key"]
+    assert "summary" not in send("openai-responses", replace(prompt(user("hi")), thinking="off")).get("reasoning", {})
+
+
+def test_gemini_shows_its_thinking(send: Send) -> None:
+    assert send("google", prompt(user("hi")))["generationConfig"]["thinkingConfig"] == {"include_thoughts": True}
 
 
 def test_the_tool_is_disabled_if_no_statement_is_wanted(send: Send) -> None:

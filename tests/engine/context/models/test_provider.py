@@ -342,6 +342,84 @@ async def test_a_model_that_refuses_in_words_is_quoted(server: LlmServer) -> Non
     assert await replied(CHAT, "hi") == [TextDelta("I will not."), ReplyEnded("refusal")]
 
 
+async def test_a_refusal_after_another_failure_still_names_the_window(server: LlmServer) -> None:
+    server.answers += [error(503, "busy"), error(400, "This model's maximum context length is 32768 tokens")]
+    with pytest.raises(ContextTooLongError, match=r"32768.*tried 2 times") as raised:
+        await replied(CHAT, "hi")
+    assert raised.value.window == 32_768
+
+
+async def test_lm_studio_says_an_overflow_in_its_own_way(server: LlmServer) -> None:
+    text = "Trying to keep the first 9000 tokens when context the overflows. However, the model is loaded with context"
+    server.answers += [error(400, f"{text} length of only 4096 tokens")]
+    with pytest.raises(ContextTooLongError) as raised:
+        await replied(CHAT, "hi")
+    assert raised.value.window == 4_096
+
+
+async def test_a_short_patience_makes_short_pauses_and_no_other_error(server: LlmServer) -> None:
+    waits, patience = Waits(), Patience(retry=0.2)
+    server.answers += [error(503, "busy"), error(400, "bad")]
+    model = ProviderModel(route_to(CHAT, os.environ), patience, pause=waits, chance=lambda: 0.5)
+    with pytest.raises(ModelError, match=r"bad \(HTTP 400\) \(tried 2 times\)$"):
+        [signal async for signal in model.reply(prompt("hi"))]
+    await model.aclose()
+    assert waits.seconds == [0.2]
+
+
+async def test_a_day_is_said_in_hours_with_its_date(server: LlmServer) -> None:
+    server.answers += [Answer(429, (b'{"error": {"message": "quota"}}',), {"Retry-After": "90000"})]
+    with pytest.raises(ModelError, match=r"a pause of 25 h: try again after \d\d \w+ \d\d:\d\d$"):
+        await replied(CHAT, "hi")
+
+
+async def test_an_unknown_reason_ends_a_reply(server: LlmServer) -> None:
+    server.answers += [Answer(pieces=(sse(chunk(content="hi"), chunk("banana"), "[DONE]"),))]
+    assert await replied(CHAT, "hi") == [TextDelta("hi"), ReplyEnded()]
+
+
+async def test_who_ended_a_reply_early_is_named(server: LlmServer) -> None:
+    server.answers += [Answer(pieces=BEGUN[GEMINI])] * ATTEMPTS
+    with pytest.raises(ModelError, match=rf"^{GEMINI} at {server.url}.*: the reply ended early \(tried 2 times\)$"):
+        await replied(GEMINI, "hi")
+
+
+async def test_what_takes_too_long_is_tried_twice_and_says_so(server: LlmServer) -> None:
+    server.answers += [Answer(pieces=BEGUN[CHAT], cut=True), Answer(pieces=(WHOLE[CHAT],))]
+    (retried,) = (each for each in await replied(CHAT, "hi") if isinstance(each, CallRetried))
+    assert (retried.attempt, retried.attempts) == (2, 2)
+
+
+@pytest.mark.parametrize("key", ["sk-test\n", " sk-test\r\n", "sk-test "])
+async def test_white_space_around_a_key_is_not_part_of_it(
+    server: LlmServer, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    server.answers += [Answer(pieces=(WHOLE[CHAT],))]
+    await replied(CHAT, "hi")
+    assert server.asked[0].headers["authorization"] == "Bearer sk-test"
+
+
+@pytest.mark.parametrize("key", ["sk-te st", "sk-te\nst", "sk-tést"])
+async def test_what_cannot_be_a_key_is_named_and_not_sent(
+    server: LlmServer, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(ModelUnusableError, match="OPENAI_API_KEY") as raised:
+        await replied(CHAT, "hi")
+    assert "sk-te" not in str(raised.value)
+    assert not server.asked
+
+
+async def test_an_account_without_summaries_of_thinking_gets_replies(server: LlmServer) -> None:
+    server.answers += [
+        error(400, "Your organization must be verified to generate reasoning summaries."),
+        Answer(pieces=(WHOLE[RESPONSES],)),
+    ]
+    assert texts(await replied(RESPONSES, "hi")) == "hi"
+    assert [asked.body.get("reasoning") for asked in server.asked] == [{"summary": "auto"}, None]
+
+
 @pytest.mark.parametrize("spec", WHOLE)
 async def test_cached_tokens_are_counted_in_each_format(server: LlmServer, spec: str) -> None:
     server.answers += [Answer(pieces=(WHOLE[spec],))]
