@@ -147,6 +147,8 @@ _MOST: Final = 50
 """Number of repositories whose places are returned, because each mount takes time."""
 _MOST_ROWS: Final = 100
 """Number of files and directories of the table that are returned, for the same reason."""
+_MOST_CLOSED: Final = 100
+"""Number of directories that may not be listed and are returned, for the same reason."""
 _LOOKED_AT: Final = 1_000
 """Number of directories that a search looks at, those near the top first."""
 _LINKS: Final = 200
@@ -183,10 +185,12 @@ class Protection:
         self._roots = roots
         self._found: tuple[str, ...] = ()
         """The result of the last search."""
+        self._closed: tuple[str, ...] = ()
+        """Directories that the last search could not list or enter."""
         self._found_marks: Mapping[str, Mark | None] | None = None
-        self._led_to: set[str] = set()
         self._read: set[str] = set()
         """Configuration of git, anywhere."""
+        self._led_to: set[str] = set()
         """Links on the ways of protected paths, and their targets, found by the last search."""
         self._named_anywhere: set[str] = set()
         """Paths that git configurations name, found by the last search; they may lie outside the repository."""
@@ -211,7 +215,7 @@ class Protection:
 
     def holds_below(self, path: str) -> str:
         """Return why moving or removing a directory (a real path) needs a question; "" if none of it is protected."""
-        return _WAS_FOUND if any(is_inside(place, (path,)) and os.path.lexists(place) for place in self._found) else ""
+        return _WAS_FOUND if any(is_inside(place, (path,)) and _may_exist(place) for place in self._found) else ""
 
     def why_by_name(self, path: str) -> str:
         """Like `why`, but only by the names in the path below the session's directory, without the file system."""
@@ -221,6 +225,8 @@ class Protection:
 
     def places(self) -> tuple[str, ...]:
         """Return the paths to mount read-only: those that exist, and those of a root's own repository.
+
+        Directories that may not be listed are among them, because something protected may be in one.
 
         Creates the directories of settings that this program reads, if a root contains them, because only existing
         paths can be mounted.
@@ -233,11 +239,12 @@ class Protection:
         read: set[str] = set()
         looks = Looks()
         linked: list[str] = []
+        closed: list[str] = []
         for root in self._roots:
             git = os.path.join(root, _GIT)
             repositories: list[str] = []
             rows = list(_rows_below(root, os.path.dirname(root), (os.path.basename(root),)))
-            for folder, names in _folders(root, _is_git, times=folders):
+            for folder, names in _folders(root, _is_git, times=folders, closed=closed):
                 repositories += (each for each in _repositories_at(folder, names, folders) if each != git)
                 rows += _rows_at(folder, names)
                 linked += _rows_behind_links(folder, names)
@@ -261,7 +268,7 @@ class Protection:
             found.update(dict.fromkeys((*sorted(named), *rows[:_MOST_ROWS])))
         # Not forgotten while it is there: whoever makes many others could have it left out.
         own = self.installation.parts
-        found.update(dict.fromkeys(each for each in self._found if each not in own and os.path.lexists(each)))
+        found.update(dict.fromkeys(each for each in self._found if each not in own and _may_exist(each)))
         for place in (
             *linked,
             *(name for each in _of_user() for name in _names_below(each)),
@@ -269,16 +276,16 @@ class Protection:
         ):
             led_to.update(each for each in _ways(place) if is_inside(each, self._roots))
         led_to.difference_update(self._roots, found)
-        own = tuple(filter(os.path.lexists, own))  # whose many names are not looked through for links
-        self._found = (*dict.fromkeys((*found, *own)), *filter(os.path.lexists, sorted(led_to)))
+        own = tuple(filter(_may_exist, own))  # whose many names are not looked through for links
+        self._found = (*dict.fromkeys((*found, *own)), *filter(_may_exist, sorted(led_to)))
         self._led_to, self._named_anywhere, self._folders = led_to, named, folders
-        self._read = read
+        self._read, self._closed = read, tuple(closed[:_MOST_CLOSED])
         self._found_marks = self._marks()
-        return self._found
+        return (*self._found, *self._closed)
 
     def current_places(self) -> tuple[str, ...]:
         """Return the places, with a new search only if something may have appeared since the last one."""
-        return self._found if self._found_marks == self.marks() else self.places()
+        return (*self._found, *self._closed) if self._found_marks == self.marks() else self.places()
 
     def appeared(self, before: Mapping[str, Mark | None]) -> Iterator[Appeared]:
         """Yield the files that have appeared since `marks` returned `before`; for a directory, some of the files in it.
@@ -312,7 +319,7 @@ class Protection:
         above = {git for root in self._roots for git in _repositories_above(root)}
         usual = (*usual, *(each for each in _rows_of_configuration() if is_inside(each, self._roots)))
         others = (*of_user(), *(os.path.join(git, name) for git in above for name in CONFIGURATIONS))
-        return {path: _identity(path) for path in (*self._found, *usual, *others, *self._read)}
+        return {path: _identity(path) for path in (*self._found, *self._closed, *usual, *others, *self._read)}
 
     def _above(self, path: str) -> Iterator[str]:
         """Return the directories above a path that are in the session's directories, or are one, innermost first."""
@@ -336,10 +343,24 @@ class Protection:
 
 
 def _files_at(path: str) -> Iterator[str]:
+    """Yield the path, or if it is a directory, the files in the first directories of it."""
     if not os.path.isdir(path) or os.path.islink(path):
         yield path
-    for folder, _, names in os.walk(path):
-        yield from (os.path.join(folder, name) for name in sorted(names))
+        return
+    for folder, names in _folders(path, _is_none):
+        places = (os.path.join(folder, name) for name in names)
+        yield from (each for each in places if not os.path.isdir(each) or os.path.islink(each))
+
+
+def _may_exist(path: str) -> bool:
+    """Return False only if nothing is there: a statement may have taken the right to look from everybody."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _identity(path: str) -> Mark | None:
@@ -538,6 +559,10 @@ def _submodules(modules: str, times: dict[str, int]) -> Iterator[str]:
     return (folder for folder, names in found if not {"HEAD", "config"}.isdisjoint(names))
 
 
+def _is_none(_beside: Collection[str], _name: str) -> bool:
+    return False
+
+
 def _is_git(_: Collection[str], name: str) -> bool:
     return name == _GIT
 
@@ -548,13 +573,17 @@ def _is_data(beside: Collection[str], name: str) -> bool:
 
 
 def _folders(
-    top: str, is_leaf: Callable[[Collection[str], str], bool], times: dict[str, int] | None = None
+    top: str,
+    is_leaf: Callable[[Collection[str], str], bool],
+    times: dict[str, int] | None = None,
+    closed: list[str] | None = None,
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the directory and those below it, level by level, each with the sorted names in it.
 
     Args:
         is_leaf: tells, from the names in a directory and one of them, whether not to descend into that one.
         times: is filled with the time of the last change of each directory.
+        closed: is filled with the directories below the top that may not be listed or entered; they are not yielded.
     """
     waiting = deque([top])
     for _ in range(_LOOKED_AT):
@@ -563,6 +592,9 @@ def _folders(
         folder = waiting.popleft()
         if times is not None:
             times[folder] = _changed_at(folder)
+        if closed is not None and folder != top and not os.access(folder, os.R_OK | os.X_OK):
+            closed.append(folder)
+            continue
         entries: list[os.DirEntry[str]] = []
         with suppress(OSError), os.scandir(folder) as found:
             entries = sorted(found, key=lambda entry: entry.name)

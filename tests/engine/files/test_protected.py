@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -733,3 +735,57 @@ def test_a_submodule_that_is_still_being_cloned_is_found_when_it_is_whole(tmp_pa
     time.sleep(0.02)  # as above
     (made / "config").touch()
     assert str(made / "config") in protection.current_places()
+
+
+def test_files_deep_in_a_directory_that_appeared_are_reported(tmp_path: Path) -> None:
+    protection = scanned(tmp_path)
+    before = protection.marks()
+    here = os.getcwd()
+    (tmp_path / ".vscode/a").mkdir(parents=True)
+    (tmp_path / ".vscode/a/tasks.json").touch()
+    (tmp_path / ".vscode/link").symlink_to("a")
+    try:
+        os.chdir(tmp_path / ".vscode")
+        for _ in range(1_500):
+            os.mkdir("d")
+            os.chdir("d")
+    finally:
+        os.chdir(here)
+    try:
+        found = {each.path for each in protection.appeared(before)}
+    finally:
+        subprocess.run(["rm", "-r", str(tmp_path / ".vscode")], check=True)  # too deep for Python
+    assert found == {str(tmp_path / ".vscode" / each) for each in ("link", "a/tasks.json")}
+
+
+CLOSES: Final = """
+import os, sys
+from engine.files.protected import Protection
+from engine.runtime.sandbox.entering import keep_only
+keep_only(())  # root may list every directory
+root, mode = sys.argv[1], int(sys.argv[2], 8)
+closed, place = f"{root}/work", f"{root}/work/app/.git/config"
+known = Protection((root,))
+assert place in known.places() and closed not in known.places()
+before = known.marks()
+os.chmod(closed, mode)
+assert known.marks() != before, "so that a living worker gets it too"
+for each in (known.places(), known.current_places()):
+    assert place in each and closed in each
+assert known.holds_below(closed)
+assert closed in Protection((root,)).places()
+os.chmod(closed, 0o755)
+for each in (known.places(), known.current_places(), Protection((root,)).places()):
+    assert place in each and closed not in each
+os.remove(place)
+os.rename(closed, f"{root}/old")
+assert place not in known.places()
+"""
+
+
+@pytest.mark.parametrize("mode", ["0", "111", "644", "200"])
+def test_a_directory_that_may_not_be_listed_is_held_with_what_was_found_in_it(tmp_path: Path, mode: str) -> None:
+    lay(tmp_path, {"work/app/.git/config": ""}, "work/app/.git")
+    command = [sys.executable, "-c", CLOSES, str(tmp_path), mode]
+    done = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
