@@ -224,16 +224,32 @@ class Holding:
 
     def __init__(self) -> None:
         self._views: list[int] = []
-        finalize(self, _close, self._views)
+        self._root: list[int] = []
+        """The root of the worker's file tree, once it has begun."""
+        finalize(self, _close, self._views, self._root)
 
     def begin(self, pid: int, domain: Domain) -> None:
         """Keep the directories open that are mounts for a fresh worker, before it runs anything.
 
-        At most MOST_BEGUN, those near the top first.
+        At most MOST_BEGUN, those near the top first. Its root is kept open, too, because a statement can see to it that
+        the worker cannot be asked any more (`PR_SET_DUMPABLE`).
         """
+        with contextlib.suppress(OSError):  # it is dead
+            self._root.append(os.open(f"/proc/{pid}/root", os.O_PATH | os.O_CLOEXEC))
         for directory in sorted(_bound(domain), key=lambda each: each.count("/"))[:MOST_BEGUN]:
             with contextlib.suppress(OSError):  # it is gone, or has become a link
                 self._views.append(os.open(f"/proc/{pid}/root{directory}", _PLACE))
+
+    def sees(self, directory: str) -> bool:
+        """Return whether the worker finds the same directory at an absolute path as this process: it is not hidden.
+
+        Asks the kernel, because a number that the file system gives to a new directory may be that of the old one.
+        """
+        try:
+            ours = os.stat(directory)
+            return any(os.path.samestat(os.stat(directory[1:], dir_fd=root), ours) for root in self._root)
+        except OSError:
+            return False
 
     async def hold(self, pid: int, domain: Domain, places: Sequence[str]) -> None:
         """Make absolute paths read-only in the namespaces of that process. Takes some 30 ms.
@@ -291,28 +307,10 @@ def _received(reports: socket.socket) -> Sequence[int]:
     return found
 
 
-def _close(descriptors: list[int]) -> None:
-    while descriptors:
-        os.close(descriptors.pop())
-
-
-def is_seen_by(pid: int, directory: str) -> bool:
-    """Return whether a process finds the same directory at an absolute path as this one: it is there, and not hidden.
-
-    Asks the kernel, because a number that the file system gives to a new directory may be that of the old one. A
-    process that cannot be asked, as it may choose (`PR_SET_DUMPABLE`), counts as one that finds it.
-    """
-    try:
-        ours = os.stat(directory)
-    except OSError:
-        return False
-    try:
-        theirs = os.stat(f"/proc/{pid}/root{directory}")
-    except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
-        return False
-    except OSError:
-        return True
-    return os.path.samestat(theirs, ours)
+def _close(*descriptors: list[int]) -> None:
+    for each in descriptors:
+        while each:
+            os.close(each.pop())
 
 
 class Turns:

@@ -51,7 +51,7 @@ from .connection import Connection, Received, WorkerConnection
 from .control_channel import Death, Parent
 from .environment import EnvironmentSpec, Limits
 from .programs import CommandRun, ForkedProgram
-from .realm import Holding, Realm, is_seen_by, turns_of
+from .realm import Holding, Realm, turns_of
 from .rebuild import Rebuild
 from .statement_run import SentContents, StatementRun, ask, wait_for
 from .worker.framing import ProtocolError
@@ -189,10 +189,10 @@ class WorkerEnvironment:
     @property
     def hides_all(self) -> bool:
         """See `Environment.hides_all`."""
-        domain, pid = None if self._spec is None else self._spec.domain, self.pid
-        if domain is None or "mounts" not in self.layers or pid is None:
+        domain, sandbox = None if self._spec is None else self._spec.domain, self._sandbox
+        if domain is None or sandbox is None or "mounts" not in sandbox.layers:
             return True
-        return not any(is_seen_by(pid, place) for place in domain.hidden)
+        return not any(sandbox.holding.sees(place) for place in domain.hidden)
 
     def stopped(self) -> AbstractAsyncContextManager[bool]:
         """See `Environment.stopped`."""
