@@ -35,6 +35,9 @@ _CREDENTIALS: Final = Struct("=iII")
 _STILL_SECONDS: Final = 5.0
 _TURNS: Final[WeakKeyDictionary[Zygote, Turns]] = WeakKeyDictionary()
 _HOLD_SECONDS: Final = 10.0
+MOST_VIEWS: Final = 200
+"""Number of directories that are kept open for a worker; with more, it is replaced."""
+_TOO_MANY: Final = "too many directories contain protected files that were made since the worker's start"
 MOST_BEGUN: Final = 100
 """Number of directories that are kept open for a worker from its start."""
 _PLACE: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -257,7 +260,7 @@ class Holding:
         Paths that the domain does not allow to write anyway are skipped.
 
         Raises:
-            EnvironmentUnavailableError: the paths stay writable.
+            EnvironmentUnavailableError: the paths stay writable, or more than MOST_VIEWS directories are open now.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours, theirs:
@@ -282,6 +285,8 @@ class Holding:
         if done.returncode:
             reason = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
             raise EnvironmentUnavailableError(f"{_STAY_WRITABLE}: {reason}")
+        if len(self._views) > MOST_VIEWS:
+            raise EnvironmentUnavailableError(_TOO_MANY)
 
 
 def _bound(domain: Domain) -> set[str]:

@@ -78,15 +78,15 @@ def listed(name: str, answer: object) -> list[Listed]:
     rows = table.get("data", table.get("models"))
     if not isinstance(rows, list):
         raise ValueError("the answer has no list of models")
-    found: list[tuple[float, Listed]] = []
+    found: list[tuple[int | float, Listed]] = []
     for row in cast("list[object]", rows):
         if not isinstance(row, dict):
             continue
         model = _model(name, cast("dict[str, Any]", row))
         if model is not None:
             made = cast("dict[str, Any]", row).get("created")
-            found.append((float(made) if isinstance(made, int | float) else 0.0, model))
-    found.sort(key=lambda entry: -entry[0])
+            found.append((made if isinstance(made, int | float) else 0, model))
+    found.sort(key=lambda entry: entry[0], reverse=True)
     return [model for _, model in found[:MOST_MODELS]]
 
 

@@ -16,9 +16,10 @@ import pytest
 from msgspec.structs import replace
 
 from engine.core.domain import LAYERS, PARTS, Domain, Layer
+from engine.core.errors import EnvironmentUnavailableError
 from engine.log.past import RestorePlan
 from engine.runtime.environment import EnvironmentSpec
-from engine.runtime.realm import MOST_BEGUN
+from engine.runtime.realm import MOST_BEGUN, MOST_VIEWS
 from engine.runtime.sandbox import landlock
 from engine.runtime.worker_environment import WorkerEnvironment
 from engine.runtime.zygote import Zygote
@@ -114,6 +115,23 @@ async def test_directories_that_are_held_from_the_start_are_kept_open_for_the_cu
         await b.environment.start(spec)
         assert len(kept()) == MOST_BEGUN
     assert kept() == []
+
+
+async def test_a_worker_with_too_many_directories_that_are_held_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    before = len(open_descriptors())
+    async with held(spec_in(tmp_path, writable=(str(folder),))) as b:
+        places = [folder / f"d{number}" / ".envrc" for number in range(MOST_VIEWS // 2 + 1)]
+        for place in places:
+            place.parent.mkdir()
+            place.touch()
+        await b.environment.hold([*map(str, places[:5])])
+        assert len(open_descriptors()) > before + 10
+        with pytest.raises(EnvironmentUnavailableError, match="too many directories"):
+            await b.environment.hold([*map(str, places)])
+        await b.environment.end()
+    assert len(open_descriptors()) <= before + 5
 
 
 REACH = """

@@ -64,6 +64,12 @@ def test_known_models_are_offered_of_a_provider_that_has_no_address(tmp_path: Pa
     assert made.window("provider:groq:openai/gpt-oss-120b") is None
 
 
+def test_models_are_in_the_order_of_any_numbers() -> None:
+    rows = [{"id": "first", "created": 10**400}, {"id": "last", "created": -1}, {"id": "middle", "created": 1.5}]
+    found = listed("openai", {"data": [*reversed(rows), {"id": "without"}]})
+    assert [each.title for each in found] == ["first", "middle", "without", "last"]
+
+
 def test_providers_with_a_key_are_asked_at_their_address_with_their_key(server: LlmServer, tmp_path: Path) -> None:
     made = Catalog(("provider:openai:mine", "direct"), server.environment(), tmp_path)
     assert specs(made)[:2] == ["provider:openai:mine", "direct"]
