@@ -55,7 +55,8 @@ class RunningStatement(Struct, frozen=True):
     """A statement that has not ended: its call, and the source in the call's content, if it is shown there.
 
     `is_typed`: the user wrote it, so its result answers the prompt. `rest_left_out`: the rest of the model's reply was
-    dropped, and the content says so. `divergences`: phrases for the differences of a re-run.
+    dropped, and the content says so. `divergences`: phrases for the differences of a re-run. `rejection` is why the
+    user rejected its last act, as the statement's exception says.
     """
 
     call: ToolCallId
@@ -63,6 +64,7 @@ class RunningStatement(Struct, frozen=True):
     is_typed: bool
     rest_left_out: bool = False
     divergences: tuple[str, ...] = ()
+    rejection: str = ""
 
 
 class RunningCall(Struct, frozen=True):
@@ -117,6 +119,14 @@ class Shown(Struct, frozen=True, kw_only=True):
     def without(self, ended: StatementId) -> Shown:
         """Return the state after a statement ended."""
         statements = {other: running for other, running in self.statements.items() if other != ended}
+        return replace(self, statements=statements)
+
+    def with_rejection(self, call: ToolCallId, reason: str) -> Shown:
+        """Return the state after the user rejected an act of the statement with that call."""
+        statements = {
+            statement: replace(running, rejection=reason) if running.call == call else running
+            for statement, running in self.statements.items()
+        }
         return replace(self, statements=statements)
 
     def with_helper(self, helper: RunningCall) -> Shown:

@@ -31,7 +31,7 @@ from ..core.mcp_servers import called, module_of
 from ..core.plain_data import argument_digest
 from ..core.text import cut_end
 from ..core.toolbox import CHANGING, RECALLS, ROUTED
-from ..log.events.conversation import ToolResult
+from ..log.events.conversation import ResultStatus, ToolResult
 from ..log.events.execution import EffectAnswered, FileWritten
 from ..log.permissions import (
     CommandSubject,
@@ -50,6 +50,7 @@ from .journal import OutputStreamed
 from .parts import SessionParts
 from .policy import Questions, Verdict, shown_part
 from .tool_records import (
+    CANCELLED,
     KEPT_BYTES,
     SHOWN_CHARS,
     STOPPED,
@@ -132,10 +133,12 @@ class ToolCalls:
         self._execution = execution_id
         self._approved = approved
         self._recorded = recorded
-        self._rejected: dict[str, str] = {}
+        self._rejected: dict[str, Verdict] = {}
         self._readings: dict[int, Reading] = {}
         self._notes: dict[int, str] = {}
         """What calls that changed the file tree show when they are done, beside a diff."""
+        self._refusals: dict[int, Verdict] = {}
+        """The user's decisions about calls that were not allowed, by ordinal."""
         self._written: set[str] = set()
         """The real paths of what was written or made."""
         self._own: set[str] = set()
@@ -165,22 +168,28 @@ class ToolCalls:
             answer = recorded or await self._answer(request, call, environment)
         finally:
             self._log.append(self._answered(request, answer))
+            status, text = self._ending(request, answer)
             self._log.append(
                 ToolResult(
                     tool_call_id=call,
-                    status=status_of(answer),
-                    text=self._text(request, answer),
+                    status=status,
+                    text=text,
                     parent_id=self.parent,
                     locations=self._locations(request, answer),
                 )
             )
         return answer
 
-    def _text(self, request: EffectRequest, answer: EffectAnswer) -> str:
-        """Return the answer as its call shows it; for the file tree, only its note."""
+    def _ending(self, request: EffectRequest, answer: EffectAnswer) -> tuple[ResultStatus, str]:
+        """Return how the call ended, and the answer as it shows it; for the file tree, only its note."""
+        refusal = self._refusals.pop(request.ordinal, None)
+        if refusal is not None and refusal.outcome == "rejected":
+            return "rejected", refusal.reason
+        if refusal is not None:
+            return "cancelled", CANCELLED
         if answer.error is None and request.operation in ROUTED:
-            return cut_end(self._notes.pop(request.ordinal, ""), SHOWN_CHARS)
-        return answer_text(request, answer)
+            return "ok", cut_end(self._notes.pop(request.ordinal, ""), SHOWN_CHARS)
+        return status_of(answer), answer_text(request, answer)
 
     async def _recorded_answer(self, request: EffectRequest) -> EffectAnswer | None:
         found = None if self._recorded is None else await anyio.to_thread.run_sync(self._recorded.take, request)
@@ -534,8 +543,9 @@ class ToolCalls:
                 return
             if verdict.outcome == "cancelled":
                 self._context.dismissed()
-            self._rejected[key] = verdict.reason
-        raise PermissionError(self._rejected[key])
+            self._rejected[key] = verdict
+        self._refusals[request.ordinal] = self._rejected[key]
+        raise PermissionError(self._rejected[key].reason)
 
     async def _decide(self, call: ToolCallId, subject: PermissionSubject) -> Verdict:
         """Ask the user.

@@ -46,6 +46,8 @@ _ERROR_CHARS: Final = 10_000
 SHOWN_OUTPUT_CHARS: Final = 65_536
 """Characters of a command's output that the log repeats, from both ends."""
 STOPPED: Final = EffectAnswer(error=ExceptionInfo(type="InterruptedError", message="the statement is being stopped"))
+CANCELLED: Final = "Cancelled"
+"""What the call of an act shows that was stopped before it ended."""
 _WRONG: Final = re.compile(r"Expected `(.+)`, got `(.+)` - at `\$\.(\w+)`")
 """Matches msgspec's message about an argument of a wrong type."""
 _IN_PYTHON: Final = {"null": "None", "array": "list", "object": "dict"}
@@ -115,6 +117,8 @@ def status_of(answer: EffectAnswer) -> ResultStatus:
 
 def answer_text(request: EffectRequest, answer: EffectAnswer) -> str:
     """Return the answer as its call shows it."""
+    if answer is STOPPED:
+        return CANCELLED
     if answer.error is not None:
         return f"{answer.error.type}: {answer.error.message}"
     return cut_end(shown_value(request.operation, answer.value), SHOWN_CHARS)

@@ -1,7 +1,8 @@
 """Updates for tool calls inside statements (helpers), and for tool calls of other programs.
 
 A model's call is announced by its statement (`statements`), so nothing is sent before that is recorded. A call of
-another program has no statement; it is announced with its result. A helper's call is announced when it starts, and
+another program has no statement; it is announced with its result. A call that could not be run is no act, so it is a
+thought of the model. A helper's call is announced when it starts, and
 shows its effect as soon as that is done: a changed file, or a command that ended.
 
 Commands: most editors show output as text, which is sent from its beginning each time. Some draw terminals for an
@@ -36,14 +37,17 @@ from acp_adapter.v1.updates.blocks import (
     ended_statement,
     location,
     relative,
+    source_block,
+    source_input,
+    source_title,
     text_block,
     title_line,
 )
 from acp_adapter.v1.updates.shapes import ToolCallContent, ToolCallStatus, ToolCallUpdate
 from acp_adapter.wire import WireModel, given
-from engine.context.tail.results import printed_text
+from engine.context.tail.results import STATEMENT_TOOL, printed_text
 from engine.core.ids import ToolCallId
-from engine.core.text import cut_middle
+from engine.core.text import as_printed, cut_middle, fenced
 from engine.core.toolbox import TOOLS, call_title, tool_named
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import CommandEnded, FileWritten
@@ -51,6 +55,9 @@ from engine.log.events.session import PermissionAnswered
 
 TERMINAL_CHARS: Final = 16_384
 """Limit of new terminal output in one update; nobody can read faster than it scrolls."""
+NOT_RUN: Final = "A call could not be run:"
+"""Heads the thought about a refused call."""
+CANCELLED: Final = "Cancelled"
 _INFO: Final = "terminal_info"
 _OUTPUT: Final = "terminal_output"
 _EXIT: Final = "terminal_exit"
@@ -124,13 +131,34 @@ def ended(event: ToolResult, shown: Shown, facts: Facts) -> Step:
     call = shown.unannounced.get(event.tool_call_id)
     if call is not None:
         shown = replace(shown, unannounced=_without(shown, event.tool_call_id))
-        return shown, [_announced(call, facts, status, event.text)]
+        return shown, [_without_statement(call, event, facts, status)]
     if event.parent_id is not None:
-        return shown.without_helper(event.tool_call_id), [_helper_ended(event, shown, status)]
+        after = shown.without_helper(event.tool_call_id)
+        after = after.with_rejection(event.parent_id, event.text) if event.status == "rejected" else after
+        return after, [_helper_ended(event, shown, status)]
     for statement, running in shown.statements.items():
         if running.call == event.tool_call_id:
             return shown.without(statement), [ended_statement(running, status, event.text)]
     return shown, []  # because ExecutionFinished ends the call of a statement that ran
+
+
+def _without_statement(call: ToolCall, event: ToolResult, facts: Facts, status: ToolCallStatus) -> WireModel:
+    """Return the end of a call that no statement announced: refused, cancelled before, or of another program."""
+    source = call.arguments.get("source")
+    if call.refused:
+        text = f"{NOT_RUN}\n\n{fenced(as_printed(event.text))}"
+        return shapes.AgentThoughtChunk(content=TextContent(text=text), message_id=call.tool_call_id)
+    if call.tool == STATEMENT_TOOL and isinstance(source, str):
+        return shapes.ToolCall(
+            tool_call_id=call.tool_call_id,
+            title=source_title(source),
+            name=STATEMENT_TOOL,
+            kind="execute",
+            status=status,
+            content=[source_block(source), text_block(event.text)],
+            raw_input=source_input(source),
+        )
+    return _announced(call, facts, status, event.text)
 
 
 def replayed_call(call: shapes.ToolCall) -> Sequence[WireModel]:
@@ -184,7 +212,9 @@ def _helper_ended(event: ToolResult, shown: Shown, status: ToolCallStatus) -> To
     """The result of a helper, unless its effect is already shown; an error message in any case."""
     helper = shown.helpers.get(event.tool_call_id)
     effect = _effect(helper, shown)
-    if event.status != "ok":
+    if event.status == "cancelled":
+        result = [shapes.Content(content=TextContent(text=CANCELLED))]
+    elif event.status != "ok":
         result = [text_block(event.text)]
     elif (
         helper is not None and _is_tree_function(helper.call) and (helper.effect is None or _is_unshown(helper.effect))

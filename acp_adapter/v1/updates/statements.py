@@ -56,6 +56,8 @@ from engine.log.events.going_back import Diverged, EditBegun, ReplayBegun, Repla
 
 DIFFERENT: Final = "Differs from the first run:"
 """Heads the differences of a statement that ran again."""
+REJECTED: Final = "Stopped by the rejection"
+"""Replaces the traceback of a statement that ended because the user rejected one of its acts, whose call says so."""
 _REASON_CHARS: Final = 200
 _OPENING_CHARS: Final = 400
 """Limit for a statement that opens an attachment, because it may hold the attachment's whole text."""
@@ -152,7 +154,10 @@ def _finished(event: ExecutionFinished, shown: Shown) -> Step:
     running = shown.statements.get(event.statement_id)
     if running is None:
         return shown, []
+    is_rejected = event.exception is not None and event.exception.message == running.rejection
+    record, event = event, replace(event, exception=None) if is_rejected else event
     output, answer = _split_result(event) if running.is_typed else (result_text(event), "")
+    output = "\n".join(filter(None, (output, REJECTED))) if is_rejected else output
     content = [*result_content(running, output), *_differences(running)] if output or not answer else []
     update = ToolCallUpdate(
         tool_call_id=running.call,
@@ -160,7 +165,7 @@ def _finished(event: ExecutionFinished, shown: Shown) -> Step:
         content=content,
         locations=[location(each.path, each.line) for each in event.locations],
         **given(raw_output=content_text(content) or None),
-        meta={"rewindow": {"execution": _record(event)}},
+        meta={"rewindow": {"execution": _record(record)}},
     )
     return shown.without(event.statement_id), [update, *([_answer(event, answer)] if answer else ())]
 

@@ -246,6 +246,9 @@ class Transcript:
 
     def _remark(self, event: AnyEvent) -> list[Fragment]:
         match event:
+            case ToolResult(tool_call_id=call, text=text) if call in self._foreign and self._foreign[call].refused:
+                del self._foreign[call]
+                return self.note(text)
             case ToolResult(tool_call_id=call, text=text) if call in self._foreign:
                 title = shown_line(call_title(self._foreign[call].tool, self._foreign.pop(call).arguments), _CALL_CHARS)
                 shown = [*self._below_statement(call, [("quiet", f"~ {title}\n")]), *self._block_of(call, "", text)]

@@ -40,11 +40,14 @@ def output_text(finished: ExecutionFinished) -> str:
 
 
 def given_text(finished: ExecutionFinished) -> str:
-    """Write the second half of a result: displayed views, value and exception."""
+    """Write the second half of a result: displayed views, value and exception.
+
+    A statement that was cancelled has no traceback: where the interrupt met it tells nobody anything.
+    """
     parts = [f"[{display.title}]\n{display.text}" for display in finished.displays]
     if finished.value is not None:
         parts.append(finished.value)
-    if finished.exception is not None:
+    if finished.exception is not None and finished.status != "cancelled":
         parts.append(finished.exception.traceback or f"{finished.exception.type}: {finished.exception.message}")
     if finished.status in ("timeout", "cancelled"):
         parts.append(f"[{finished.status} after {finished.time_ms / 1000:.1f} s]")

@@ -98,7 +98,8 @@ class ToolCall(Event, frozen=True, kw_only=True):
     """A call by the model (`parent_id` None), or by a statement.
 
     `typed`: the user wrote the statement, and the model passed it on. `rest_left_out`: the reply went on with text or
-    further statements, which are not on the log; user and model are told.
+    further statements, which are not on the log; user and model are told. `refused`: the model's call could not be run,
+    so it is no statement, and its result says why; older logs lack it.
     """
 
     kind: ClassVar[str] = "tool_call"
@@ -111,6 +112,7 @@ class ToolCall(Event, frozen=True, kw_only=True):
     typed: bool = False
     parent_id: ToolCallId | None = None
     rest_left_out: bool = False
+    refused: bool = False
 
 
 class ToolResult(Event, frozen=True, kw_only=True):

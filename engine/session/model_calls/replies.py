@@ -175,7 +175,7 @@ class ReplyRecorder:
             tool_call_id=call, tool=STATEMENT_TOOL, llm_response_id=self._response, thinking=tuple(self._thinking)
         )
         if isinstance(asked, CallRefused):
-            event = replace(event, tool=asked.tool, arguments=asked.arguments)
+            event = replace(event, tool=asked.tool, arguments=asked.arguments, refused=True)
         else:
             event = replace(
                 event, arguments={"source": asked.source}, typed=asked.typed, rest_left_out=asked.rest_left_out
