@@ -77,7 +77,7 @@ class Pump:
         self._subscription = subscription
         self._facts = facts
         self._send = send
-        self._nothing = Shown(terminals=terminals)
+        self._nothing = Shown(terminals=terminals, notices=notices)
         self._shown = self._nothing
         self._streams = Streams()
         self._notices = notices

@@ -56,7 +56,7 @@ class RunningStatement(Struct, frozen=True):
 
     `is_typed`: the user wrote it, so its result answers the prompt. `rest_left_out`: the rest of the model's reply was
     dropped, and the content says so. `divergences`: phrases for the differences of a re-run. `rejection` is why the
-    user rejected its last act, as the statement's exception says.
+    user rejected its last act, as the statement's exception says. `is_held`: no update has announced it so far.
     """
 
     call: ToolCallId
@@ -65,6 +65,7 @@ class RunningStatement(Struct, frozen=True):
     rest_left_out: bool = False
     divergences: tuple[str, ...] = ()
     rejection: str = ""
+    is_held: bool = False
 
 
 class RunningCall(Struct, frozen=True):
@@ -103,6 +104,9 @@ class Shown(Struct, frozen=True, kw_only=True):
         helpers: calls inside these statements.
         unannounced: calls without an update so far, which wait for a statement or a result.
         terminals: whether the editor draws terminals for commands.
+        notices: whether the editor shows notices.
+        told: the last sentence about the sandbox and each MCP server, by subject.
+        rebuild: the call of the last question about earlier statements.
         changed: a change of a file that waits for the next event.
         condensing: the call for the running condensation.
         replay: the running replay or edit.
@@ -112,6 +116,9 @@ class Shown(Struct, frozen=True, kw_only=True):
     helpers: Mapping[ToolCallId, RunningCall] = field(default_factory=dict[ToolCallId, RunningCall])
     unannounced: Mapping[ToolCallId, ToolCall] = field(default_factory=dict[ToolCallId, ToolCall])
     terminals: bool = False
+    notices: bool = False
+    told: Mapping[str, str] = field(default_factory=dict[str, str])
+    rebuild: ToolCallId | None = None
     changed: FileChanged | None = None
     condensing: str | None = None
     replay: ReplayProgress | None = None

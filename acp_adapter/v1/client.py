@@ -26,6 +26,7 @@ from acp_adapter.v1.updates.blocks import (
     text_block,
     title_line,
 )
+from acp_adapter.v1.updates.session import REBUILD
 from acp_adapter.v1.updates.shapes import ToolCallPatch
 from acp_adapter.wire import Empty, ForgivingModel, WireModel, from_wire, to_wire
 from engine import PermissionAnswer, PermissionQuestion
@@ -135,7 +136,7 @@ def _tool_call(question: PermissionQuestion, facts: Facts) -> ToolCallPatch:
         case RebuildSubject() as subject:
             return ToolCallPatch(
                 tool_call_id=question.tool_call_id,
-                title="Run earlier statements again with more permissions",
+                title=REBUILD,
                 kind="other",
                 status="pending",
                 content=[text_block(rebuild_sentence(subject))],

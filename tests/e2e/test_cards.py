@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from acp_adapter.v1.updates.calls import CANCELLED, NOT_RUN
 from acp_adapter.v1.updates.statements import REJECTED
 from engine.context.models.written_replies import WRONG_ARGUMENTS
@@ -17,7 +19,7 @@ from tests.support.scripts import load, logged, reason, runs, scripted, transcri
 
 def cards(updates: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The cards on the screen after these updates, in their order."""
-    return [card for card in transcript(updates)["calls"].values() if "name" in card]
+    return list(transcript(updates)["calls"].values())
 
 
 def words(card: dict[str, Any]) -> str:
@@ -114,3 +116,64 @@ def test_malformed_call_is_a_thought(tmp_path: Path, project: Path) -> None:
             (thought,) = (each for each in updates if "thought" in each["sessionUpdate"] and "could" in str(each))
             assert thought["content"]["text"].startswith(f"{NOT_RUN}\n\n```\n{WRONG_ARGUMENTS}")
     assert WRONG_ARGUMENTS.partition(":")[0] in str(server.asked[1].body["messages"])
+
+
+# --- what is no act ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("notices", [True, False], ids=["notices", "thoughts"])
+def test_sandbox_is_told_once_and_is_no_card(tmp_path: Path, project: Path, notices: bool) -> None:
+    model = scripted(tmp_path, {"statement": "1"}, {}, {"statement": "2"}, {}, {"statement": "3"})
+    with Agent(tmp_path / "state", "--model", model) as agent:
+        agent.initialize(session={"notices": {}} if notices else {})
+        session = agent.new_session(project)
+        for mode in ("ask", "auto", "auto"):
+            agent.call("session/set_mode", {"sessionId": session, "modeId": mode})
+            agent.prompt(session, "go")
+        live = agent.updates()
+        assert "sandbox" not in json.dumps(cards(live)).lower()
+        told = news(live)
+        assert ["scratch directory, and" in text for text in told] == [True, False]  # the second may write the project
+        assert {update["sessionUpdate"] for update in live if told[0] in str(update)} == {
+            "notice" if notices else "agent_thought_chunk"
+        }
+        load(agent, session, project)
+        assert news(agent.updates()[len(live) :]) == []
+    with Agent(tmp_path / "state", "--model", model) as later:
+        later.initialize()
+        load(later, session, project, "session/resume")
+        later.prompt(session, "go")
+        assert news(later.updates()) == []
+
+
+def news(updates: list[dict[str, Any]]) -> list[str]:
+    """What is told of the sandbox."""
+    texts = [str(update.get("description") or update.get("content", {})) for update in updates if "title" in update]
+    texts += [update["content"]["text"] for update in updates if update["sessionUpdate"] == "agent_thought_chunk"]
+    return [text for text in texts if "sandbox" in text]
+
+
+def test_server_is_told_once_and_is_no_card(tmp_path: Path, project: Path) -> None:
+    dead = {"name": "dead", "command": "/no/such/program", "args": [], "env": []}
+    with Agent(tmp_path / "state", "--model", scripted(tmp_path, {"statement": "1"}, {}, {})) as agent:
+        agent.initialize(session={"notices": {}})
+        session = agent.call("session/new", {"cwd": str(project), "mcpServers": [dead]})["sessionId"]
+        agent.prompt(session, "go")
+        agent.prompt(session, "/rewind 0")
+        live = agent.updates()
+        (lost,) = (update for update in live if "dead" in str(update.get("title")))
+        assert (lost["sessionUpdate"], lost["severity"], lost["title"]) == ("notice", "warning", "MCP server dead")
+        assert "/no/such/program" in lost["description"]
+        load(agent, session, project)
+        assert not any("dead" in str(update) for update in agent.updates()[len(live) :])
+
+
+def test_mention_is_part_of_the_prompt(tmp_path: Path, project: Path) -> None:
+    (project / "notes.md").write_text("# Notes\n")
+    link = {"type": "resource_link", "uri": (project / "notes.md").as_uri(), "name": "notes.md"}
+    with Agent(tmp_path / "state", "--model", scripted(tmp_path, {"statement": "print(notes_md.title)"})) as agent:
+        session = agent.open(project)
+        assert agent.prompt(session, "look at", link) == "end_turn"
+        for (card,) in shown_twice(agent, session, project):
+            assert card["title"] == "print(notes_md.title)"
+            assert "notes.md" in words(card)

@@ -137,7 +137,7 @@ def ended(event: ToolResult, shown: Shown, facts: Facts) -> Step:
         after = after.with_rejection(event.parent_id, event.text) if event.status == "rejected" else after
         return after, [_helper_ended(event, shown, status)]
     for statement, running in shown.statements.items():
-        if running.call == event.tool_call_id:
+        if running.call == event.tool_call_id and not running.is_held:
             return shown.without(statement), [ended_statement(running, status, event.text)]
     return shown, []  # because ExecutionFinished ends the call of a statement that ran
 

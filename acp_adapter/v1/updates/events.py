@@ -78,7 +78,7 @@ def _group_step(event: AnyEvent, shown: Shown, facts: Facts, is_live: bool) -> S
         return conversation.branch_step(event, shown, is_live)
     if isinstance(event, ReplayEvent):
         return statements.replay_step(event, shown)
-    return session.step(event, shown, facts)
+    return session.step(event, shown, facts, is_live)
 
 
 class Replay:

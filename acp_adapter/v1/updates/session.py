@@ -1,20 +1,25 @@
 """Updates for the session itself: mode, options, title, usage, sandbox, MCP servers, slash commands.
 
-A rebuilt namespace, a sandbox and a server are tool calls, because editors show these in the conversation.
+A rebuilt namespace is a tool call, because editors show these in the conversation. News of the sandbox and of servers
+are notices if the editor shows these, else thoughts, which it folds. They are told when they happen, so a load has
+none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
+from typing import Final, assert_never
+
+from msgspec.structs import replace
 
 from acp_adapter.jsonrpc.messages import Json
 from acp_adapter.shown import Facts, Shown
 from acp_adapter.v1.content import TextContent
 from acp_adapter.v1.sessions import config_options, timestamp
 from acp_adapter.v1.updates import calls
-from acp_adapter.v1.updates.blocks import Step, count, text_block, title_line
+from acp_adapter.v1.updates.blocks import Step, count, text_block
 from acp_adapter.v1.updates.shapes import (
+    AgentThoughtChunk,
     AvailableCommand,
     AvailableCommandsUpdate,
     CommandInput,
@@ -30,7 +35,7 @@ from acp_adapter.v1.updates.shapes import (
     ToolCallUpdate,
     UsageUpdate,
 )
-from acp_adapter.wire import given, to_wire
+from acp_adapter.wire import WireModel, given, to_wire
 from engine import COMMANDS, CommandRow, ModelDelayed, ModelRetried, OptionValues
 from engine.context.tail.feed import connected_sentence, lost_sentence
 from engine.context.tail.rights import entered_sentence
@@ -67,8 +72,13 @@ from engine.log.events.session import (
     WorkStopped,
 )
 
+SANDBOXED: Final = "Sandbox"
+NOT_SANDBOXED: Final = "No sandbox"
+REBUILD: Final = "Run earlier statements again with more permissions"
+"""Title of the question about statements that ran with fewer rights."""
 
-def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
+
+def step(event: SessionEvent, shown: Shown, facts: Facts, is_live: bool) -> Step:
     """Translate an event of the session."""
     match event:
         case ModeChanged():
@@ -84,7 +94,7 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
         case ProjectionSent():
             return shown, [_usage(event, facts)] if event.answered is not None else []
         case EnvironmentRestored() | ServerConnected() | ServerLost() | DomainEntered():
-            return shown, [_notice(event)]
+            return _told(event, shown, is_live)
         case PermissionAnswered():
             return _answered(event, shown)
         case (
@@ -125,22 +135,39 @@ def _usage(event: ModelCallEnded | ProjectionSent, facts: Facts) -> UsageUpdate:
     return UsageUpdate(used=count(used), size=count(event.size), **given(cost=cost))
 
 
-def _notice(event: EnvironmentRestored | ServerConnected | ServerLost | DomainEntered) -> ToolCall:
+def _told(
+    event: EnvironmentRestored | ServerConnected | ServerLost | DomainEntered, shown: Shown, is_live: bool
+) -> Step:
+    """Tell news of the sandbox or a server, unless the last news of it was the same."""
     match event:
-        case DomainEntered():
-            return ToolCall(
-                tool_call_id=event.call,
-                title="Sandbox" if event.held else "No sandbox",
-                kind="other",
-                status="in_progress" if event.statements else "completed",
-                content=[text_block(entered_sentence(event))],
-            )
         case EnvironmentRestored():
-            return _restored(event)
+            return shown, [_restored(event)]
+        case DomainEntered():
+            subject, title = "", SANDBOXED if event.held else NOT_SANDBOXED
+            sentence, is_bad = entered_sentence(event), not event.held
         case ServerConnected():
-            return _server(event, "completed", connected_sentence(event))
+            subject = title = f"MCP server {event.server}"
+            sentence, is_bad = connected_sentence(event), False
         case ServerLost():
-            return _server(event, "failed", lost_sentence(event))
+            subject = title = f"MCP server {event.server}"
+            sentence, is_bad = lost_sentence(event), True
+    question: list[WireModel] = []
+    if is_live and isinstance(event, DomainEntered) and event.statements:
+        # The content of the call is that of the question, which follows.
+        question = [ToolCall(tool_call_id=event.call, title=REBUILD, kind="other", status="pending")]
+        shown = replace(shown, rebuild=event.call)
+    if shown.told.get(subject) == sentence:
+        return shown, question
+    shown = replace(shown, told={**shown.told, subject: sentence})
+    if not is_live:
+        return shown, question
+    if shown.notices:
+        severity = "warning" if is_bad else "info"
+        news: WireModel = Notice(severity=severity, title=printable(title), description=printable(sentence))
+    else:
+        text = TextContent(text=printable(sentence))
+        news = AgentThoughtChunk(content=text, message_id=f"news_{event.event_id}")
+    return shown, [news, *question]
 
 
 def _answered(event: PermissionAnswered, shown: Shown) -> Step:
@@ -148,9 +175,10 @@ def _answered(event: PermissionAnswered, shown: Shown) -> Step:
     if not event.tool_call_id.startswith(DomainEntered.CALLED):
         return calls.permitted(event, shown)
     status: dict[PermissionOutcome, ToolCallStatus] = {"allowed": "completed", "rejected": "failed"}
-    if event.outcome not in status:
+    if event.outcome not in status or event.tool_call_id != shown.rebuild:
         return shown, []
-    return shown, [ToolCallUpdate(tool_call_id=event.tool_call_id, status=status[event.outcome])]
+    ended = ToolCallUpdate(tool_call_id=event.tool_call_id, status=status[event.outcome])
+    return replace(shown, rebuild=None), [ended]
 
 
 def _restored(event: EnvironmentRestored) -> ToolCall:
@@ -163,16 +191,6 @@ def _restored(event: EnvironmentRestored) -> ToolCall:
         kind="other",
         status="completed",
         content=[text_block(text)],
-    )
-
-
-def _server(event: ServerConnected | ServerLost, status: ToolCallStatus, sentence: str) -> ToolCall:
-    return ToolCall(
-        tool_call_id=f"server_{event.event_id}",
-        title=title_line(f"MCP server {event.server}"),
-        kind="other",
-        status=status,
-        content=[text_block(sentence)],
     )
 
 

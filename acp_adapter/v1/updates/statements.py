@@ -53,6 +53,7 @@ from engine.log.events.execution import (
     ValuesKept,
 )
 from engine.log.events.going_back import Diverged, EditBegun, ReplayBegun, ReplayEnded
+from engine.log.permissions import ASKED_CHARS
 
 DIFFERENT: Final = "Differs from the first run:"
 """Heads the differences of a statement that ran again."""
@@ -71,7 +72,7 @@ def step(event: ExecutionEvent, shown: Shown, facts: Facts, is_live: bool) -> St
         case ExecutionStarted():
             return _started(event, shown, facts)
         case ExecutionFinished():
-            return _finished(event, shown)
+            return _finished(event, shown, facts)
         case FileWritten():
             return calls.file_written(event, shown, facts)
         case CommandEnded():
@@ -107,29 +108,36 @@ def replay_step(event: ReplayEvent, shown: Shown) -> Step:
 def _recorded(event: StatementRecorded, shown: Shown) -> Step:
     model_call = shown.unannounced.get(event.tool_call_id)
     is_typed = model_call is not None and model_call.typed
-    is_opening = event.statement_kind == "meta"
-    # Text that the user typed or attached is already on the screen.
-    source = None if is_typed or is_opening else event.source
+    # What the user attached is part of the prompt, so a statement that opens it is shown only if it fails.
+    is_held = event.statement_kind == "meta"
     running = RunningStatement(
-        event.tool_call_id, source, is_typed, model_call is not None and model_call.rest_left_out
+        event.tool_call_id,
+        None if is_typed or is_held else event.source,  # the user's text is already on the screen
+        is_typed,
+        model_call is not None and model_call.rest_left_out,
+        is_held=is_held,
     )
-    given_input = source_input(event.source, _OPENING_CHARS) if is_opening else source_input(event.source)
     title, shown = _numbered(source_title(event.source), shown)
-    call = ToolCall(
+    shown = replace(
+        shown,
+        statements={**shown.statements, event.statement_id: running},
+        unannounced={other: call for other, call in shown.unannounced.items() if other != event.tool_call_id},
+    )
+    return shown, [] if is_held else [_call(event, running, title)]
+
+
+def _call(event: StatementRecorded, running: RunningStatement, title: str) -> ToolCall:
+    """Announce a statement."""
+    limit = _OPENING_CHARS if event.statement_kind == "meta" else ASKED_CHARS
+    return ToolCall(
         tool_call_id=event.tool_call_id,
         title=title,
         name="python",
         kind="execute",
         status="pending",
         content=statement_content(running),
-        raw_input={**given_input, "statement": event.index},
+        raw_input={**source_input(event.source, limit), "statement": event.index},
     )
-    shown = replace(
-        shown,
-        statements={**shown.statements, event.statement_id: running},
-        unannounced={other: call for other, call in shown.unannounced.items() if other != event.tool_call_id},
-    )
-    return shown, [call]
 
 
 def _numbered(title: str, shown: Shown) -> tuple[str, Shown]:
@@ -145,15 +153,16 @@ def _started(event: ExecutionStarted, shown: Shown, facts: Facts) -> Step:
     if statement is not None:
         return _rerun_started(event, statement, shown)
     running = shown.statements.get(event.statement_id)
-    if running is None:
+    if running is None or running.is_held:
         return shown, []
     return shown, [ToolCallUpdate(tool_call_id=running.call, status="in_progress")]
 
 
-def _finished(event: ExecutionFinished, shown: Shown) -> Step:
+def _finished(event: ExecutionFinished, shown: Shown, facts: Facts) -> Step:
     running = shown.statements.get(event.statement_id)
-    if running is None:
-        return shown, []
+    if running is None or (running.is_held and event.status == "ok"):
+        return shown.without(event.statement_id), []
+    before = _announced_late(event, running, facts)
     is_rejected = event.exception is not None and event.exception.message == running.rejection
     record, event = event, replace(event, exception=None) if is_rejected else event
     output, answer = _split_result(event) if running.is_typed else (result_text(event), "")
@@ -167,7 +176,12 @@ def _finished(event: ExecutionFinished, shown: Shown) -> Step:
         **given(raw_output=content_text(content) or None),
         meta={"rewindow": {"execution": _record(record)}},
     )
-    return shown.without(event.statement_id), [update, *([_answer(event, answer)] if answer else ())]
+    return shown.without(event.statement_id), [*before, update, *([_answer(event, answer)] if answer else ())]
+
+
+def _announced_late(event: ExecutionFinished, running: RunningStatement, facts: Facts) -> Sequence[ToolCall]:
+    statement = facts.statement(event.statement_id) if running.is_held else None
+    return [] if statement is None else [_call(statement, running, source_title(statement.source))]
 
 
 def _split_result(event: ExecutionFinished) -> tuple[str, str]:
@@ -265,5 +279,5 @@ def output_updates(call: ToolCallId, new: str, text: str, shown: Shown) -> Seque
     command = None if helper is None else calls.command_output(helper, new, text, shown)
     if command is not None:
         return [to_wire(command)]
-    matching = [running for running in shown.statements.values() if running.call == call]
+    matching = [running for running in shown.statements.values() if running.call == call and not running.is_held]
     return [to_wire(ToolCallUpdate(tool_call_id=call, content=result_content(running, text))) for running in matching]

@@ -10,7 +10,7 @@ import pytest
 
 from engine.log.store.memory import MemoryStore
 from tests.support.gates import Gate
-from tests.support.memory import Client, in_memory
+from tests.support.memory import Client, in_memory, logged
 from tests.support.scripts import scripted
 
 pytestmark = pytest.mark.anyio
@@ -39,37 +39,49 @@ def shown(agent: Client) -> list[str]:
     return ["\n".join(block["content"]["text"] for block in update["content"]) for update in ended]
 
 
-async def test_embedded_text_wins_over_the_disk(agent: Client, tmp_path: Path) -> None:
+def opened(store: MemoryStore, session: str) -> list[dict[str, Any]]:
+    """The executions that opened attachments. The editor shows these as part of the prompt, and no call for them."""
+    events = logged(store, session)
+    meta = {event["statement_id"] for event in events if event.get("statement_kind") == "meta"}
+    return [event for event in events if event["kind"] == "execution_finished" and event["statement_id"] in meta]
+
+
+def texts(store: MemoryStore, session: str) -> list[str]:
+    """What the opened attachments show."""
+    return [display["text"] for event in opened(store, session) for display in event["displays"]]
+
+
+async def test_embedded_text_wins_over_the_disk(agent: Client, store: MemoryStore, tmp_path: Path) -> None:
     (tmp_path / "calc.py").write_text("saved = 1\n")
     session = await agent.open(tmp_path)
     uri = (tmp_path / "calc.py").as_uri()
     await prompted(agent, session, said("look at "), resource(uri, "unsaved = 2\n"))
-    assert "unsaved = 2" in shown(agent)[0]
-    assert "saved = 1" not in shown(agent)[0].replace("unsaved", "")
+    assert shown(agent) == []
+    (text,) = texts(store, session)
+    assert "unsaved = 2" in text
+    assert "saved = 1" not in text.replace("unsaved", "")
     assert await agent.prompt(session, "print(calc_py.Refresh().Render().text)") == "end_turn"
     assert "saved = 1" in shown(agent)[-1]
 
 
-async def test_attached_text_is_not_in_its_statement(agent: Client, tmp_path: Path) -> None:
+async def test_attached_text_is_not_sent_back(agent: Client, store: MemoryStore, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     text = "".join(f"line {number}\n" for number in range(5_000))
     assert await prompted(agent, session, said("look"), resource((tmp_path / "new.py").as_uri(), text)) == "end_turn"
-    (call, *_) = agent.updates("tool_call")
-    assert call["title"].startswith("new_py = view(")
-    assert len(json.dumps(call)) < 1_200
-    assert "line 1" in shown(agent)[0]
+    assert "line 1\n" not in json.dumps(agent.updates())
+    assert "line 1" in texts(store, session)[0]
 
 
-async def test_embedded_text_of_an_unsaved_file(agent: Client, tmp_path: Path) -> None:
+async def test_embedded_text_of_an_unsaved_file(agent: Client, store: MemoryStore, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     await prompted(agent, session, resource((tmp_path / "sub" / "new.py").as_uri(), "x = 1\n"))
     await agent.prompt(session, "print(new_py.title, new_py.path)")
     assert f"sub/new.py {tmp_path}/sub/new.py" in shown(agent)[-1]
-    assert "x = 1" in shown(agent)[0]
+    assert "x = 1" in texts(store, session)[0]
 
 
 @pytest.mark.parametrize("lines", ["L4000:4003", "L4000-4003"])
-async def test_lines_in_a_link_set_the_position(agent: Client, tmp_path: Path, lines: str) -> None:
+async def test_lines_in_a_link_set_the_position(agent: Client, store: MemoryStore, tmp_path: Path, lines: str) -> None:
     text = "".join(f"line {number}\n" for number in range(1, 5001))
     (tmp_path / "big.py").write_text(text)
     session = await agent.open(tmp_path)
@@ -79,12 +91,12 @@ async def test_lines_in_a_link_set_the_position(agent: Client, tmp_path: Path, l
     await prompted(agent, session, resource(uri, text.replace("line", "unsaved")))
     await prompted(agent, session, resource(uri, excerpt))
     await agent.prompt(session, "print(big_py.title)")
-    for content, source in zip(shown(agent), ("line", "unsaved", "selected"), strict=False):
-        assert f"\n4000\t{source} 4000\n4001\t{source} 4001\n" in content
-    assert "(lines 4000 to 4003 alone)" in shown(agent)[2]
+    for content, source in zip(texts(store, session), ("line", "unsaved", "selected"), strict=True):
+        assert f"4000\t{source} 4000\n4001\t{source} 4001\n" in content
+    last = opened(store, session)[2]
+    assert "(lines 4000 to 4003 alone)" in json.dumps(last["displays"])
     assert "big.py:4000" in shown(agent)[-1]
-    located = [update["locations"][0] for update in agent.updates("tool_call_update") if update.get("locations")]
-    assert located[2] == {"path": str(tmp_path / "big.py"), "line": 4000}
+    assert last["locations"] == [{"path": str(tmp_path / "big.py"), "line": 4000}]
 
 
 async def test_mention_in_a_sentence(store: MemoryStore, tmp_path: Path) -> None:
@@ -110,12 +122,15 @@ async def test_mention_in_a_sentence(store: MemoryStore, tmp_path: Path) -> None
         assert len({update["messageId"] for update in again}) == 1
 
 
-async def test_a_relative_link_is_opened_from_the_session_s_directory(agent: Client, tmp_path: Path) -> None:
+async def test_a_relative_link_is_opened_from_the_session_s_directory(
+    agent: Client, store: MemoryStore, tmp_path: Path
+) -> None:
     (tmp_path / "calc.py").write_text("relative = 1\n")
     session = await agent.open(tmp_path)
     await prompted(agent, session, link("./calc.py", "calc.py"), link("gone.py", "gone.py"))
-    assert "relative = 1" in shown(agent)[0]
-    assert "no file gone.py" in shown(agent)[1]
+    found, missing = texts(store, session)
+    assert "relative = 1" in found
+    assert "no file gone.py" in missing
 
 
 async def test_long_text_is_attached_and_replayed_whole(store: MemoryStore, tmp_path: Path) -> None:
@@ -153,6 +168,6 @@ async def test_attachments_of_a_steer_are_opened_first(store: MemoryStore, tmp_p
         steer = await agent.begin("session/prompt", {"sessionId": session, "prompt": content, "_meta": meta})
         gate.release()
         await agent.responses([prompt, steer])
-        assert ["unsaved" in text for text in shown(agent)] == [False, True, False]
-        assert "new.py" in shown(agent)[2]
+        assert "unsaved" in texts(store, session)[0]
+        assert ["new.py" in text for text in shown(agent)] == [False, True]
         assert "https://example.org/x was not opened" in agent.text()

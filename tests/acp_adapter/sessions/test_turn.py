@@ -140,16 +140,18 @@ async def test_output_is_shown_while_a_statement_runs(agent: Client, tmp_path: P
     assert (await agent.response(prompt))["result"]["stopReason"] == "end_turn"
 
 
-async def test_resource_opens_a_view_and_its_change_is_reported(agent: Client, tmp_path: Path) -> None:
+async def test_resource_opens_a_view_and_its_change_is_reported(
+    agent: Client, store: MemoryStore, tmp_path: Path
+) -> None:
     notes = tmp_path / "notes.md"
     notes.write_text("first\n")
     session = await agent.open(tmp_path)
     link = {"type": "resource_link", "uri": notes.as_uri(), "name": "notes.md"}
     embedded = {"type": "resource", "resource": {"uri": "mem://scratch", "text": "kept in the prompt\n"}}
     assert await agent.prompt(session, "notes_md.Run()", link, embedded) == "end_turn"
-    shown = json.dumps(agent.updates("tool_call_update"))
-    assert "first" in shown
-    assert "kept in the prompt" in shown
+    opened = json.dumps([event.get("displays") for event in logged(store, session)])
+    assert "first" in opened
+    assert "kept in the prompt" in opened
     notes.write_text("second\n")
     await agent.prompt(session, "1")
     await agent.prompt(session, "2")
