@@ -24,6 +24,7 @@ from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from acp_adapter import v1
 from acp_adapter.editor_files import EditorFiles
@@ -34,7 +35,6 @@ from acp_adapter.requests import MODE, Prompt, option_id
 from acp_adapter.shown import Facts
 from engine import MODES, PermissionAnswer, PermissionQuestion, Session, Ticket, TurnEnd
 from engine.core.errors import InvalidRequestError, SessionReadOnlyError
-from engine.core.ids import Seq
 from engine.core.text import cut_line
 from engine.log.events import UNSTAMPED
 from engine.log.events.going_back import HeadMoved, Rewound
@@ -64,7 +64,7 @@ class Conversation:
         self._unanswered: set[Ticket] = set()
         self._changed = anyio.Event()
         self._pump = Pump(session.subscribe(), session, self._send, terminals=terminals, notices=notices)
-        session.attach(EditorPermissions(session.session_id, session, peer, self._pump.sent), files)
+        session.attach(EditorPermissions(session.session_id, session, peer, self._pump), files)
 
     # --- updates ------------------------------------------------------------------------------------------------------
 
@@ -208,17 +208,16 @@ class EditorPermissions:
     method.
     """
 
-    def __init__(
-        self, session_id: str, facts: Facts, peer: Remote, wait_until_sent: Callable[[Seq], Awaitable[None]]
-    ) -> None:
+    def __init__(self, session_id: str, facts: Facts, peer: Remote, pump: Pump) -> None:
         self._session_id = session_id
         self._facts = facts
         self._peer = peer
-        self._wait_until_sent = wait_until_sent
+        self._pump = pump
 
     async def ask(self, question: PermissionQuestion) -> PermissionAnswer:
         """Return the user's answer. Cancelling the wait withdraws the question."""
-        await self._wait_until_sent(question.seq)
+        await self._pump.sent(question.seq)
+        question = replace(question, tool_call_id=self._pump.card_of(question.tool_call_id))
         params = v1.client.permission_params(self._session_id, question, self._facts)
         try:
             return await self._peer.request(REQUEST_PERMISSION, params, v1.client.permission_answer)

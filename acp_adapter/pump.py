@@ -192,6 +192,10 @@ class Pump:
                 for update in updates:
                     await self._send(update)
 
+    def card_of(self, call: ToolCallId) -> ToolCallId:
+        """Return the call under which the editor shows a call: an act may have its statement's card."""
+        return self._shown.card_of(call)
+
     async def sent(self, seq: Seq) -> None:
         """Wait until everything up to the event at `seq` was sent, or nothing more will be sent."""
         while self._state is State.WAITING or (self._state is State.SENDING and self._sent < seq):

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from engine.core.ids import StatementId, ToolCallId
-from engine.log.events.conversation import ToolCall
+from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import CommandEnded, FileWritten
 from engine.log.events.nodes import FileChanged
 
@@ -56,7 +56,10 @@ class RunningStatement(Struct, frozen=True):
 
     `is_typed`: the user wrote it, so its result answers the prompt. `rest_left_out`: the rest of the model's reply was
     dropped, and the content says so. `divergences`: phrases for the differences of a re-run. `rejection` is why the
-    user rejected its last act, as the statement's exception says. `is_held`: no update has announced it so far.
+    user rejected its last act, as the statement's exception says, and `failure` is the error of its last act that
+    failed. `outputs` are texts that its acts' cards show. `is_held`: no update has announced it so far. `tool` is the
+    tool that it calls, if it is one call and nothing else. Its card is then that of the `act`, once it was called.
+    `ended` is the act with its result. `has_acts`: its acts have cards. `number` counts statements.
     """
 
     call: ToolCallId
@@ -65,14 +68,39 @@ class RunningStatement(Struct, frozen=True):
     rest_left_out: bool = False
     divergences: tuple[str, ...] = ()
     rejection: str = ""
+    failure: str = ""
+    outputs: tuple[str, ...] = ()
+    number: int = 0
+    has_acts: bool = False
     is_held: bool = False
+    tool: str | None = None
+    act: ToolCallId | None = None
+    ended: EndedCall | None = None
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether it opens an attachment and nobody was told of it."""
+        return self.is_held and self.tool is None
 
 
 class RunningCall(Struct, frozen=True):
-    """A helper's call that has not ended, and its effect so far, which its result repeats."""
+    """A helper's call that has not ended, and its effect so far, which its result repeats.
+
+    `card` is the call under which the editor shows it: its own, or that of its statement. `is_late`: the card was there
+    before it, as that of the statement.
+    """
 
     call: ToolCall
+    card: ToolCallId
+    is_late: bool = False
     effect: FileWritten | CommandEnded | None = None
+
+
+class EndedCall(Struct, frozen=True):
+    """A helper's call that has ended, and its result."""
+
+    call: RunningCall
+    result: ToolResult
 
 
 class ReplayProgress(Struct, frozen=True):
@@ -128,13 +156,22 @@ class Shown(Struct, frozen=True, kw_only=True):
         statements = {other: running for other, running in self.statements.items() if other != ended}
         return replace(self, statements=statements)
 
-    def with_rejection(self, call: ToolCallId, reason: str) -> Shown:
-        """Return the state after the user rejected an act of the statement with that call."""
+    def statement_of(self, call: ToolCallId | None) -> RunningStatement | None:
+        """Return the running statement with that call."""
+        return next((running for running in self.statements.values() if running.call == call), None)
+
+    def with_statement(self, changed: RunningStatement) -> Shown:
+        """Return the state after a running statement changed."""
         statements = {
-            statement: replace(running, rejection=reason) if running.call == call else running
+            statement: changed if running.call == changed.call else running
             for statement, running in self.statements.items()
         }
         return replace(self, statements=statements)
+
+    def card_of(self, call: ToolCallId) -> ToolCallId:
+        """Return the call under which the editor shows a call."""
+        helper = self.helpers.get(call)
+        return call if helper is None else helper.card
 
     def with_helper(self, helper: RunningCall) -> Shown:
         """Return the state with a new or changed helper call."""

@@ -185,7 +185,7 @@ def _tool_call(question: PermissionQuestion, facts: Facts) -> ToolCallPatch:
         case ServerCallSubject(server=server, tool=tool, arguments=arguments):
             return ToolCallPatch(
                 tool_call_id=question.tool_call_id,
-                title=title_line(f"{tool} of MCP server {server}"),
+                title=title_line(f"Call {tool} of MCP server {server}"),
                 kind="other",
                 status="pending",
                 content=[arguments_block(arguments)],

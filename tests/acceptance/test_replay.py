@@ -37,9 +37,9 @@ def test_replay_restores_the_environment_and_reports_differences(tmp_path: Path)
         updates = [message["params"]["update"] for message in agent.received[before:] if "params" in message]
         titles = [str(update["title"]) for update in updates if update["sessionUpdate"] == "tool_call"]
         assert [title for title in titles if "again" in title] == [
-            "Statement 2 again (1 of 3)",
-            "Statement 3 again (2 of 3)",
-            "Statement 4 again (3 of 3)",
+            "Run statement 2 again (1 of 3)",
+            "Run statement 3 again (2 of 3)",
+            "Run statement 4 again (3 of 3)",
         ]
         said = [str(update["content"]) for update in updates if update["sessionUpdate"] == "agent_message_chunk"]
         assert "1 differs. The namespace is unchanged.\\n- statement 2: `diff: seed = 'two' instead of" in said[-1]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from acp_adapter.v1.updates.calls import CANCELLED, NOT_RUN
-from acp_adapter.v1.updates.statements import REJECTED
+from acp_adapter.v1.updates.statements import FAILED, REJECTED
 from engine.context.models.written_replies import WRONG_ARGUMENTS
 from tests.support.agents import Agent
 from tests.support.llm_answers import CHAT, chat
 from tests.support.llm_server import llm_server
-from tests.support.scripts import load, logged, reason, runs, scripted, transcript
+from tests.support.scripts import asks_permission, load, logged, reason, runs, scripted, transcript
 
 
 def cards(updates: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -108,7 +109,7 @@ def test_malformed_call_is_a_thought(tmp_path: Path, project: Path) -> None:
         Agent(tmp_path / "state", "--model", f"provider:{CHAT}", env=server.environment()) as agent,
     ):
         session = agent.open(project)
-        assert agent.prompt(session, "go") == "end_turn"
+        assert agent.prompt(session, "go", seconds=60) == "end_turn"  # it imports the provider's library
         live = agent.updates()
         load(agent, session, project)
         for updates in (live, agent.updates()[len(live) :]):
@@ -177,3 +178,131 @@ def test_mention_is_part_of_the_prompt(tmp_path: Path, project: Path) -> None:
         for (card,) in shown_twice(agent, session, project):
             assert card["title"] == "print(notes_md.title)"
             assert "notes.md" in words(card)
+
+
+# --- one act, one card ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Act:
+    """A statement that is one act, and its card."""
+
+    source: str
+    kind: str
+    title: str
+    text: str = ""
+    diff: tuple[str | None, str] | None = None
+
+
+ACTS = (
+    Act('read("a.txt")', "read", "Read a.txt", "```\nalpha\n```"),
+    Act('found = grep("alp")', "search", 'Search "alp"', "```\na.txt:1: alpha\n```"),
+    Act('print(bash("echo $((40 + 2))").output)', "execute", "Run echo $((40 + 2))", "```\n42\n```\nexit code 0"),
+    Act('edit("a.txt", "alpha", "beta")', "edit", "Edit a.txt (+1 -1)", "", ("alpha\n", "beta\n")),
+    Act('# A new file.\nwrite("b.txt", "new\\n")', "edit", "Create b.txt (+1)", "", (None, "new\n")),
+    Act('import os\nos.rename("b.txt", "c.txt")', "move", "Rename b.txt to c.txt", "", (None, "new\n")),
+    Act('import os\nos.remove("c.txt")', "delete", "Remove c.txt", "```\nthe file is removed\n```", ("new\n", "")),
+    Act('edit("none.txt", "x", "y")', "edit", "Edit none.txt", "```\nFileNotFoundError: there is no such file; "),
+)
+
+
+def test_statement_that_is_one_act_has_the_card_of_that_act(tmp_path: Path, project: Path) -> None:
+    (project / "a.txt").write_text("alpha\n")
+    model = scripted(tmp_path, *({"statement": act.source} for act in ACTS), {"text": "Done."})
+    with Agent(tmp_path / "state", "--model", model) as agent:
+        session = agent.open(project)
+        assert agent.prompt(session, "go") == "end_turn"
+        asked = {
+            message["params"]["toolCall"]["toolCallId"]: message["params"]["toolCall"]["kind"]
+            for message in agent.received
+            if message.get("method") == "session/request_permission"
+        }
+        for shown in shown_twice(agent, session, project):
+            for act, card in zip(ACTS, shown, strict=True):
+                assert (card["kind"], card["title"]) == (act.kind, act.title)
+                assert words(card) == act.text or (card["status"] == "failed" and words(card).startswith(act.text))
+                changes = [(each["oldText"], each["newText"]) for each in card["content"] if each["type"] == "diff"]
+                assert changes == ([act.diff] if act.diff else [])
+                assert asked.pop(card["toolCallId"], act.kind) == act.kind
+        assert asked == {}  # each question was about the card
+
+
+def test_acts_of_a_statement_repeat_nothing_of_it(tmp_path: Path, project: Path) -> None:
+    (project / "a.txt").write_text("alpha\n")
+    source = (
+        'print(read("a.txt"))\nr = bash("echo $((40 + 2))")\nprint(r.output)\nx = edit("a.txt", "alpha", "beta")\nr'
+    )
+    model = scripted(tmp_path, {"statement": source}, {"text": "Done."})
+    with Agent(tmp_path / "state", "--model", model) as agent:
+        session = agent.open(project)
+        assert agent.prompt(session, "go") == "end_turn"
+        for shown in shown_twice(agent, session, project):
+            assert [card["title"] for card in shown][1:] == ["Read a.txt", "Run echo $((40 + 2))", "Edit a.txt (+1 -1)"]
+            assert words(shown[0]) == f"```python\n{source}\n```\n```\nalpha\n\n42\n```"
+            assert words(shown[1]) == ""
+            assert words(shown[2]) == "```\n42\n```\nexit code 0"
+
+
+def test_failed_act_is_explained_once(tmp_path: Path, project: Path) -> None:
+    model = scripted(tmp_path, {"statement": "x = 1\nedit('none.txt', 'x', 'y')"}, {"text": "Done."})
+    with Agent(tmp_path / "state", "--model", model) as agent:
+        session = agent.open(project)
+        agent.prompt(session, "go")
+        for statement, act in shown_twice(agent, session, project):
+            assert "FileNotFoundError" in words(act)
+            assert words(statement).endswith(f"```\n{FAILED}\n```")
+
+
+@pytest.mark.parametrize(
+    ("earlier", "source", "title"),
+    [
+        ("1", 'edit("a.txt")', 'edit("a.txt")'),  # it raises before it acts
+        ('def edit(*_): bash("true")', 'edit("a.txt", "alpha", "beta")', 'edit("a.txt", "alpha", "beta")'),
+        ("1", "read('a.txt').upper()", "read('a.txt').upper()"),
+    ],
+)
+def test_other_statements_show_their_source(
+    tmp_path: Path, project: Path, earlier: str, source: str, title: str
+) -> None:
+    (project / "a.txt").write_text("alpha\n")
+    model = scripted(tmp_path, {"statement": earlier}, {"statement": source}, {"text": "Done."})
+    with Agent(tmp_path / "state", "--model", model) as agent:
+        session = agent.open(project)
+        assert agent.prompt(session, "go") == "end_turn"
+        for shown in shown_twice(agent, session, project):
+            card = shown[1]
+            assert (card["kind"], card["title"]) == ("execute", title)
+            assert source in words(card)
+            assert card["status"] == ("failed" if title == 'edit("a.txt")' else "completed")
+
+
+def test_question_about_a_statement_shows_its_source_before_its_card_is_that_of_the_act(
+    tmp_path: Path, project: Path
+) -> None:
+    model = scripted(tmp_path, {"statement": 'write("b.txt", "new\\n")'}, {"text": "Done."})
+    with Agent(tmp_path / "state", "--model", model) as agent:
+        agent.initialize(_meta={"terminal_output": True})
+        session = agent.new_session(project)
+        option = {"sessionId": session, "configId": "_ask_about", "value": "statements"}
+        agent.call("session/set_config_option", option)
+        assert agent.prompt(session, "go") == "end_turn"
+        (question,) = (message["params"] for message in agent.received if asks_permission(message))
+        assert question["toolCall"]["title"] == 'write("b.txt", "new\\n")'
+        assert 'write("b.txt"' in words(question["toolCall"])
+        for (card,) in shown_twice(agent, session, project):
+            assert card["toolCallId"] == question["toolCall"]["toolCallId"]
+            assert (card["kind"], card["title"], words(card)) == ("edit", "Create b.txt (+1)", "")
+
+
+def test_typed_act_is_told_once(tmp_path: Path, project: Path) -> None:
+    (project / "a.txt").write_text("alpha\n")
+    with Agent(tmp_path / "state") as agent:
+        session = agent.open(project)
+        for source in ('read("a.txt")', 'bash("echo $((40 + 2))")', 'edit("none.txt", "x", "y")'):
+            agent.prompt(session, source)
+        for read, ran, failed in shown_twice(agent, session, project):
+            assert words(read) == ""
+            assert words(ran) == "```\n42\n```\nexit code 0"
+            assert "FileNotFoundError" in words(failed)
+        assert agent.text().count("alpha") == 2  # live, and in the load
+        assert "42" not in agent.text()

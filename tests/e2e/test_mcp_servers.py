@@ -113,9 +113,9 @@ async def test_no_server_call_is_repeated_after_a_kill(tmp_path: Path, project: 
             process.kill()
     assert_gone(started)
     assert [each.title for each in editor.asked] == [
-        "write_file of MCP server files",
-        "git_create_branch of MCP server git",
-        "read_text_file of MCP server files",
+        "Call write_file of MCP server files",
+        "Call git_create_branch of MCP server git",
+        "Call read_text_file of MCP server files",
     ]
     assert (project / "b.txt").read_text() == "once"
     told = [each.title for each in editor.updates if getattr(each, "title", "") and "MCP server" in each.title]

@@ -223,7 +223,7 @@ def test_reload_repeats_no_effect_and_names_each_refused_one(tmp_path: Path, out
         run(agent, session, COURSE)
         assert last_value(agent) == "([False, False, False, False], [(0.0, 0.0)])"
         assert outside.traces() == set()
-        (shown,) = (call for call in agent.updates("tool_call") if call["title"] == "Rebuilt the namespace")
+        (shown,) = (call for call in agent.updates("tool_call") if call["title"] == "Rebuild the namespace")
         for name, template in HANDED.items():
             shown_now = run(agent, session, outside.source(name, template))
             assert shown_now["status"] == "completed", (name, shown_now)

@@ -70,7 +70,7 @@ async def test_the_sdk_client_drives_a_whole_session(tmp_path: Path) -> None:
             assert answer.stop_reason == "end_turn"
             (project / "notes.md").write_text("# Notes\nsecond\n")
             await agent.prompt(session.session_id, [acp.text_block("x += 1")])
-            change = await editor.until(acp.schema.ToolCallStart, title="modified notes.md")
+            change = await editor.until(acp.schema.ToolCallStart, title="Follow notes.md: modified")
             diff = [update for update in editor.updates if getattr(update, "tool_call_id", None) == change.tool_call_id]
             assert "-first\n+second" in diff[-1].content[0].content.text
 

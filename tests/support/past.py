@@ -21,7 +21,7 @@ from tests.support.transcripts import Message
 
 LOSSES = ("load", "worker", "agent")
 """How a namespace is lost: with its agent, which ends; by `kill -9` of the worker, or of the agent, in a statement."""
-REBUILT = "Rebuilt the namespace"
+REBUILT = "Rebuild the namespace"
 
 
 class Unchecked(Coverage):

@@ -14,21 +14,26 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from acp_adapter.shown import RunningStatement, Shown
+from msgspec.structs import replace
+
+from acp_adapter.shown import Facts, RunningStatement, Shown
 from acp_adapter.v1.content import TextContent
 from acp_adapter.v1.updates.shapes import (
     Content,
     Diff,
+    ToolCall,
     ToolCallContent,
     ToolCallLocation,
     ToolCallStatus,
     ToolCallUpdate,
 )
 from acp_adapter.wire import WireModel
-from engine.context.tail.results import REST_LEFT_OUT
+from engine.context.tail.results import REST_LEFT_OUT, STATEMENT_TOOL
 from engine.core.diff import change_size, first_changed_line, unseen_changes
 from engine.core.execution import TextChange
+from engine.core.ids import ToolCallId
 from engine.core.text import as_printed, fenced, legible_line, source_command, source_lines, source_text
+from engine.log.events.execution import StatementRecorded
 from engine.log.permissions import ASKED_CHARS
 
 TITLE_CHARS: Final = 80
@@ -123,8 +128,13 @@ def content_text(content: Sequence[ToolCallContent]) -> str:
 
 
 def command_title(command: str) -> str:
-    """Return a shell command as a title."""
-    return source_title(_of_shell(command))
+    """Return a shell command as a title: `Run make test`."""
+    return f"Run {source_title(_of_shell(command))}"
+
+
+def is_whole_in_title(command: str) -> bool:
+    """Return whether the title of a shell command shows all of it."""
+    return source_title(_of_shell(command)) == command
 
 
 def command_block(command: str, limit: int = ASKED_CHARS) -> Content:
@@ -169,6 +179,35 @@ def count(number: int) -> int:
 def location(path: str, line: int | None = None) -> ToolCallLocation:
     """Return a location. A line outside the schema's limits is omitted; imported logs may contain any."""
     return ToolCallLocation(path=path, line=line if line is not None and 0 <= line <= _LARGEST_LINE else None)
+
+
+# --- statements -------------------------------------------------------------------------------------------------------
+
+_OPENING_CHARS: Final = 400
+"""Limit for a statement that opens an attachment, because it may hold the attachment's whole text."""
+
+
+def announced_statement(event: StatementRecorded, running: RunningStatement, title: str = "") -> ToolCall:
+    """Return the call that announces a statement; without a `title` that is its source."""
+    limit = _OPENING_CHARS if event.statement_kind == "meta" else ASKED_CHARS
+    return ToolCall(
+        tool_call_id=event.tool_call_id,
+        title=title or source_title(event.source),
+        name=STATEMENT_TOOL,
+        kind="execute",
+        status="pending",
+        content=statement_content(running),
+        raw_input={**source_input(event.source, limit), "statement": event.index},
+    )
+
+
+def announcement(call: ToolCallId, shown: Shown, facts: Facts) -> Step:
+    """Announce the statement with that call, if no update has announced it so far."""
+    for statement, running in shown.statements.items():
+        recorded = facts.statement(statement) if running.call == call and running.is_held else None
+        if recorded is not None:
+            return shown.with_statement(replace(running, is_held=False)), [announced_statement(recorded, running)]
+    return shown, []
 
 
 # --- ends of calls ----------------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 A model's call is announced by its statement (`statements`), so nothing is sent before that is recorded. A call of
 another program has no statement; it is announced with its result. A call that could not be run is no act, so it is a
 thought of the model. A helper's call is announced when it starts, and
-shows its effect as soon as that is done: a changed file, or a command that ended.
+shows its effect as soon as that is done: a changed file, or a command that ended. If it is all that its statement does,
+the statement's card becomes its card. Beside a statement's card it repeats nothing of that.
 
 Commands: most editors show output as text, which is sent from its beginning each time. Some draw terminals for an
 agent's commands, and say so in `initialize` (`terminal_output`, a custom of Zed that others follow). For them the call
@@ -21,12 +22,13 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from acp_adapter.shown import Facts, RunningCall, Shown
+from acp_adapter.shown import EndedCall, Facts, RunningCall, RunningStatement, Shown
 from acp_adapter.v1.content import TextContent
 from acp_adapter.v1.updates import shapes
 from acp_adapter.v1.updates.blocks import (
     SOURCE_CHARS,
     Step,
+    announcement,
     change_content,
     change_locations,
     change_title,
@@ -35,6 +37,7 @@ from acp_adapter.v1.updates.blocks import (
     command_title,
     content_text,
     ended_statement,
+    is_whole_in_title,
     location,
     relative,
     source_block,
@@ -61,6 +64,8 @@ CANCELLED: Final = "Cancelled"
 _INFO: Final = "terminal_info"
 _OUTPUT: Final = "terminal_output"
 _EXIT: Final = "terminal_exit"
+_MOST_OUTPUTS: Final = 20
+"""Texts of acts' cards that are remembered for one statement."""
 _NONE: Final = "None"
 """The result that older logs have for a function on the file tree."""
 
@@ -72,9 +77,34 @@ def started(event: ToolCall, shown: Shown, facts: Facts) -> Step:
     """A model's call waits for its statement; a helper's call is announced."""
     if event.parent_id is None:
         return replace(shown, unannounced={**shown.unannounced, event.tool_call_id: event}), []
-    command = _command_of(event, shown)
-    call = command.announced(facts) if command is not None else _announced(event, facts, "in_progress")
-    return shown.with_helper(RunningCall(event)), [call]
+    statement = shown.statement_of(event.parent_id)
+    if statement is not None and statement.tool == event.tool and statement.act is None:
+        return _only_act(event, statement, shown, facts)
+    before: Sequence[WireModel] = []
+    if statement is not None:
+        shown = shown.with_statement(replace(statement, has_acts=True))
+        shown, before = announcement(statement.call, shown, facts) if statement.tool else (shown, before)
+    helper = RunningCall(event, event.tool_call_id)
+    return shown.with_helper(helper), [*before, _begun(helper, shown, facts)]
+
+
+def _only_act(event: ToolCall, statement: RunningStatement, shown: Shown, facts: Facts) -> Step:
+    """Show the call as its statement's card, which is announced now or changes its looks."""
+    helper = RunningCall(event, statement.call, is_late=not statement.is_held)
+    shown = shown.with_statement(replace(statement, act=event.tool_call_id, is_held=False)).with_helper(helper)
+    call = _begun(helper, shown, facts)
+    call = call.model_copy(update={"raw_input": {**call.raw_input, "statement": statement.number}})
+    if statement.is_held:
+        return shown, [call]
+    looks = {name: getattr(call, name) for name in call.model_fields_set - call.tags}
+    return shown, [ToolCallUpdate(**looks)]
+
+
+def _begun(helper: RunningCall, shown: Shown, facts: Facts) -> shapes.ToolCall:
+    command = _command_of(helper, shown)
+    if command is not None:
+        return command.announced(facts)
+    return _announced(helper.call, facts, "in_progress").model_copy(update={"tool_call_id": helper.card})
 
 
 def permitted(event: PermissionAnswered, shown: Shown) -> Step:
@@ -82,9 +112,9 @@ def permitted(event: PermissionAnswered, shown: Shown) -> Step:
     helper = shown.helpers.get(event.tool_call_id)
     if helper is None or event.outcome != "allowed":
         return shown, []
-    command = _command_of(helper.call, shown)
+    command = _command_of(helper, shown)
     content = None if command is None else command.content()
-    update = ToolCallUpdate(tool_call_id=event.tool_call_id, status="in_progress", **given(content=content))
+    update = ToolCallUpdate(tool_call_id=helper.card, status="in_progress", **given(content=content))
     return shown, [update]
 
 
@@ -97,9 +127,9 @@ def file_written(event: FileWritten, shown: Shown, facts: Facts) -> Step:
             return shown, []
         # The title already names the action, such as a rename, and the diff is only one half of it.
         content = change_content(event.path, event.changes, event.note)
-        return _with_effect(event, shown), [ToolCallUpdate(tool_call_id=event.tool_call_id, content=content)]
+        return _with_effect(event, shown), [ToolCallUpdate(tool_call_id=helper.card, content=content)]
     update = ToolCallUpdate(
-        tool_call_id=event.tool_call_id,
+        tool_call_id=shown.card_of(event.tool_call_id),
         title=change_title(event.path, event.changes, facts.cwd, removed=not event.after_digest),
         content=change_content(event.path, event.changes, event.note),
         locations=change_locations(event.path, event.changes),
@@ -110,10 +140,11 @@ def file_written(event: FileWritten, shown: Shown, facts: Facts) -> Step:
 def command_ended(event: CommandEnded, shown: Shown, is_live: bool) -> Step:
     """Show the output and the exit status of a command."""
     helper = shown.helpers.get(event.tool_call_id)
-    command = None if helper is None else _command_of(helper.call, shown)
+    command = None if helper is None else _command_of(helper, shown)
     if command is None:
         return shown, []
-    return _with_effect(event, shown), [command.ended(event, is_live=is_live)]
+    text = printed_text(event.output.text, event.errors.text)
+    return _with_text(command.call, text, _with_effect(event, shown)), [command.ended(event, is_live=is_live)]
 
 
 def command_output(helper: RunningCall, new: str, text: str, shown: Shown) -> ToolCallUpdate | None:
@@ -121,7 +152,7 @@ def command_output(helper: RunningCall, new: str, text: str, shown: Shown) -> To
 
     `new` is the output since the previous update, `text` all output.
     """
-    command = _command_of(helper.call, shown)
+    command = _command_of(helper, shown)
     return None if command is None or helper.effect is not None else command.printed(new, text)
 
 
@@ -133,12 +164,11 @@ def ended(event: ToolResult, shown: Shown, facts: Facts) -> Step:
         shown = replace(shown, unannounced=_without(shown, event.tool_call_id))
         return shown, [_without_statement(call, event, facts, status)]
     if event.parent_id is not None:
-        after = shown.without_helper(event.tool_call_id)
-        after = after.with_rejection(event.parent_id, event.text) if event.status == "rejected" else after
-        return after, [_helper_ended(event, shown, status)]
+        return _helper_ended(event, shown, status)
     for statement, running in shown.statements.items():
-        if running.call == event.tool_call_id and not running.is_held:
-            return shown.without(statement), [ended_statement(running, status, event.text)]
+        if running.call == event.tool_call_id:
+            shown, before = announcement(running.call, shown, facts)
+            return shown.without(statement), [*before, ended_statement(running, status, event.text)]
     return shown, []  # because ExecutionFinished ends the call of a statement that ran
 
 
@@ -185,9 +215,10 @@ def _announced(event: ToolCall, facts: Facts, status: ToolCallStatus, output: st
     kind = tool.kind if tool else "other"
     path, line = event.arguments.get("path"), event.arguments.get("start_line")
     named = {"path": relative(path, facts.cwd)} if isinstance(path, str) else {}
+    title = call_title(event.tool, {**event.arguments, **named})
     return shapes.ToolCall(
         tool_call_id=event.tool_call_id,
-        title=title_line(call_title(event.tool, {**event.arguments, **named})),
+        title=title_line(title if tool else f"Call {title}"),
         name=event.tool,
         kind=kind,
         status=status,
@@ -208,27 +239,75 @@ def _locations(path: object, line: object, cwd: str) -> list[shapes.ToolCallLoca
 # --- the end of a helper ----------------------------------------------------------------------------------------------
 
 
-def _helper_ended(event: ToolResult, shown: Shown, status: ToolCallStatus) -> ToolCallUpdate:
-    """The result of a helper, unless its effect is already shown; an error message in any case."""
+def _helper_ended(event: ToolResult, shown: Shown, status: ToolCallStatus) -> Step:
+    """End the card of a helper, unless it is its statement's."""
     helper = shown.helpers.get(event.tool_call_id)
-    effect = _effect(helper, shown)
-    if event.status == "cancelled":
-        result = [shapes.Content(content=TextContent(text=CANCELLED))]
-    elif event.status != "ok":
-        result = [text_block(event.text)]
-    elif (
-        helper is not None and _is_tree_function(helper.call) and (helper.effect is None or _is_unshown(helper.effect))
-    ):
-        result = [text_block(event.text)] if event.text not in ("", _NONE) else []
-    else:
-        result = [] if effect else [text_block(event.text)]
-    content = [*effect, *result] if result else None
+    statement = shown.statement_of(event.parent_id)
+    after = shown.without_helper(event.tool_call_id)
+    if helper is None:
+        return after, []  # its statement was interrupted, and its card has ended
+    if statement is not None and statement.act == event.tool_call_id:
+        return after.with_statement(replace(statement, ended=EndedCall(helper, event))), []
+    if statement is not None and event.status != "ok":
+        is_no = event.status == "rejected"
+        refused = replace(statement, rejection=event.text) if is_no else replace(statement, failure=event.text)
+        after = after.with_statement(refused)
+    effect, result = _effect(helper, shown), _result(helper, event, shown)
+    if _tells_only_the_statement(helper, event):
+        result = []  # because it returns what the statement works with, and shows if it wants to
+    elif result and event.status == "ok":
+        after = _with_text(helper.call, event.text, after)
     locations = [location(each.path, each.line) for each in event.locations]
-    return ToolCallUpdate(
-        tool_call_id=event.tool_call_id,
+    update = ToolCallUpdate(
+        tool_call_id=helper.card,
         status=status,
-        **given(content=content, locations=locations or None, meta=_closed_terminal(helper, shown)),
+        **given(
+            content=[*effect, *result] if result else None,
+            locations=locations or None,
+            meta=closed_terminal(helper, shown),
+        ),
     )
+    return after, [update]
+
+
+def _result(helper: RunningCall, event: ToolResult, shown: Shown) -> list[ToolCallContent]:
+    """The result of a helper, unless its effect is already shown; an error message in any case."""
+    if event.status == "cancelled":
+        return [shapes.Content(content=TextContent(text=CANCELLED))]
+    if event.status != "ok":
+        return [text_block(event.text)]
+    if _is_tree_function(helper.call) and (helper.effect is None or _is_unshown(helper.effect)):
+        return [text_block(event.text)] if event.text not in ("", _NONE) else []
+    return [] if _effect(helper, shown) else [text_block(event.text)]
+
+
+def _tells_only_the_statement(helper: RunningCall, event: ToolResult) -> bool:
+    tool = tool_named(helper.call.tool)
+    return event.status == "ok" and tool is not None and tool.kind in ("read", "search")
+
+
+def act_content(act: EndedCall, shown: Shown, *, with_result: bool) -> list[ToolCallContent]:
+    """Return the content of an act that has its statement's card: its effect, and its result if that is wanted."""
+    effect = act_effect(act, shown)
+    return [*effect, *_result(act.call, act.result, shown)] if with_result or act.result.status != "ok" else effect
+
+
+def act_effect(act: EndedCall, shown: Shown) -> list[ToolCallContent]:
+    """Return the part of the content that was shown as soon as the act was done."""
+    return list(_effect(act.call, shown))
+
+
+def is_command(act: EndedCall, shown: Shown) -> bool:
+    """Whether the act runs a shell command, which has shown its output."""
+    return _command_of(act.call, shown) is not None
+
+
+def _with_text(call: ToolCall, text: str, shown: Shown) -> Shown:
+    """Remember what an act's card shows, so that its statement's card does not."""
+    statement = shown.statement_of(call.parent_id)
+    if statement is None:
+        return shown
+    return shown.with_statement(replace(statement, outputs=(*statement.outputs, text)[-_MOST_OUTPUTS:]))
 
 
 def _is_tree_function(call: ToolCall) -> bool:
@@ -240,11 +319,11 @@ def _is_unshown(effect: FileWritten | CommandEnded) -> bool:
     return isinstance(effect, FileWritten) and effect.unshown
 
 
-def _closed_terminal(helper: RunningCall | None, shown: Shown) -> dict[str, Any] | None:
+def closed_terminal(helper: RunningCall | None, shown: Shown) -> dict[str, Any] | None:
     """The `_meta` that closes the terminal of a command without an end, such as a cancelled one."""
     if helper is None or helper.effect is not None:
         return None
-    command = _command_of(helper.call, shown)
+    command = _command_of(helper, shown)
     return None if command is None or not command.terminals else command.exit_meta(None, None)
 
 
@@ -252,7 +331,7 @@ def _effect(helper: RunningCall | None, shown: Shown) -> Sequence[ToolCallConten
     """The content for the effect of a helper's call; a terminal that was shown stays."""
     if helper is None:
         return []
-    command = _command_of(helper.call, shown)
+    command = _command_of(helper, shown)
     match helper.effect:
         case FileWritten(path=path, changes=changes, note=note):
             return change_content(path, changes, note)
@@ -267,18 +346,20 @@ def _effect(helper: RunningCall | None, shown: Shown) -> Sequence[ToolCallConten
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
-def _command_of(call: ToolCall, shown: Shown) -> _Command | None:
+def _command_of(helper: RunningCall, shown: Shown) -> _Command | None:
     """The command of a helper's call; None for a call that runs no shell."""
-    command = call.arguments.get("command")
-    if call.parent_id is None or not isinstance(command, str):
+    command = helper.call.arguments.get("command")
+    if helper.call.parent_id is None or not isinstance(command, str):
         return None
-    return _Command(call, command, shown.terminals)
+    # An editor makes a terminal when a card is announced, and not when it changes.
+    return _Command(helper.call, helper.card, command, shown.terminals and not helper.is_late)
 
 
 class _Command(NamedTuple):
-    """A helper's call that runs a shell command. `terminals`: the editor draws terminals."""
+    """A helper's call that runs a shell command, and its card. `terminals`: the editor draws a terminal."""
 
     call: ToolCall
+    card: ToolCallId
     command: str
     terminals: bool
 
@@ -288,7 +369,7 @@ class _Command(NamedTuple):
         tool = TOOLS.get(self.call.tool)
         info = {_INFO: {"terminal_id": self.call.tool_call_id, "cwd": cwd}}
         return shapes.ToolCall(
-            tool_call_id=self.call.tool_call_id,
+            tool_call_id=self.card,
             title=command_title(self.command),
             name=self.call.tool,
             kind=tool.kind if tool else "execute",
@@ -299,19 +380,17 @@ class _Command(NamedTuple):
         )
 
     def content(self, output: str = "") -> list[ToolCallContent]:
-        """The command and its output so far; a terminal has the output, and shows a short command in its title."""
+        """The command, unless the title shows it whole, and its output so far, which a terminal has."""
+        command = [] if is_whole_in_title(self.command) else [command_block(self.command, SOURCE_CHARS)]
         if not self.terminals:
-            return [command_block(self.command, SOURCE_CHARS), *([text_block(output)] if output else ())]
-        is_whole = command_title(self.command) == self.command
-        command = [] if is_whole else [command_block(self.command, SOURCE_CHARS)]
+            return [*command, *([text_block(output)] if output else ())]
         return [*command, shapes.Terminal(terminal_id=self.call.tool_call_id)]
 
     def printed(self, new: str, text: str) -> ToolCallUpdate:
         """The output of the running command: all of it, or only the new output for a terminal."""
-        call = self.call.tool_call_id
         if self.terminals:
-            return ToolCallUpdate(tool_call_id=call, meta=self._output_meta(cut_middle(new, TERMINAL_CHARS)))
-        return ToolCallUpdate(tool_call_id=call, content=self.content(text))
+            return ToolCallUpdate(tool_call_id=self.card, meta=self._output_meta(cut_middle(new, TERMINAL_CHARS)))
+        return ToolCallUpdate(tool_call_id=self.card, content=self.content(text))
 
     def ended(self, event: CommandEnded, *, is_live: bool) -> ToolCallUpdate:
         """Output and exit status. `is_live`: a terminal already has the output."""
@@ -327,9 +406,9 @@ class _Command(NamedTuple):
             "outputBytes": event.output.total_bytes + event.errors.total_bytes,
         }
         if not self.terminals:
-            return ToolCallUpdate(tool_call_id=self.call.tool_call_id, content=content, raw_output=raw)
+            return ToolCallUpdate(tool_call_id=self.card, content=content, raw_output=raw)
         meta = {**({} if is_live else self._output_meta(text)), **self.exit_meta(event.code, _signal_name(event))}
-        return ToolCallUpdate(tool_call_id=self.call.tool_call_id, raw_output=raw, meta=meta)
+        return ToolCallUpdate(tool_call_id=self.card, raw_output=raw, meta=meta)
 
     def ended_content(self, event: CommandEnded) -> list[ToolCallContent]:
         """The content of the call after the command ended."""
@@ -337,7 +416,7 @@ class _Command(NamedTuple):
             return self.content()
         text = cut_middle(printed_text(event.output.text, event.errors.text), SOURCE_CHARS)
         end = shapes.Content(content=TextContent(text=_end_sentence(event)))
-        return [command_block(self.command, SOURCE_CHARS), text_block(text), end]
+        return [*self.content(), text_block(text), end]
 
     def exit_meta(self, code: int | None, signal: str | None) -> dict[str, Any]:
         return {_EXIT: {"terminal_id": self.call.tool_call_id, "exit_code": code, "signal": signal}}

@@ -164,7 +164,7 @@ def _mark(event: HeadMoved) -> shapes.ToolCall:
     place = f"statement {event.statement}" if event.statement else "the beginning"
     return shapes.ToolCall(
         tool_call_id=f"moved_{event.event_id}",
-        title=title_line(f"Branch {event.branch}, after {place}"),
+        title=title_line(f"Go to branch {event.branch}, after {place}"),
         kind="other",
         status="completed",
         content=[text_block(f"The conversation above is no longer active: {moved_sentence(event)}.")],

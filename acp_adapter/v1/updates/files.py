@@ -66,7 +66,7 @@ def _changed_group(event: GroupRecomputed) -> ToolCall:
     """Files of a glob have no event; the group reports them to the model."""
     return ToolCall(
         tool_call_id=f"group_{event.event_id}",
-        title=title_line(event.files),
+        title=title_line(f"Follow {event.files}"),
         kind="read",
         status="completed",
         content=[text_block(event.delta)],
@@ -83,7 +83,7 @@ def changed_file(shown: Shown, following: AnyEvent, facts: Facts) -> Step:
         delta = following.delta
     call = ToolCall(
         tool_call_id=f"file_{event.event_id}",
-        title=title_line(f"{event.change} {relative(event.path, facts.cwd)}"),
+        title=title_line(f"Follow {relative(event.path, facts.cwd) or 'a file'}: {event.change}"),
         kind="read",
         status="completed",
         content=[text_block(delta)],
@@ -92,7 +92,7 @@ def changed_file(shown: Shown, following: AnyEvent, facts: Facts) -> Step:
     return replace(shown, changed=None), [call]
 
 
-RESTORED: Final = "Restored files"
+RESTORED: Final = "Restore files"
 """Title of the call for a rewind."""
 _MOST_LOCATIONS: Final = 20
 """Limit of files in the locations of a rewind."""

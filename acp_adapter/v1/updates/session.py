@@ -16,7 +16,7 @@ from acp_adapter.jsonrpc.messages import Json
 from acp_adapter.shown import Facts, Shown
 from acp_adapter.v1.content import TextContent
 from acp_adapter.v1.sessions import config_options, timestamp
-from acp_adapter.v1.updates import calls
+from acp_adapter.v1.updates import calls, statements
 from acp_adapter.v1.updates.blocks import Step, count, text_block
 from acp_adapter.v1.updates.shapes import (
     AgentThoughtChunk,
@@ -95,15 +95,14 @@ def step(event: SessionEvent, shown: Shown, facts: Facts, is_live: bool) -> Step
             return shown, [_usage(event, facts)] if event.answered is not None else []
         case EnvironmentRestored() | ServerConnected() | ServerLost() | DomainEntered():
             return _told(event, shown, is_live)
-        case PermissionAnswered():
-            return _answered(event, shown)
+        case PermissionAsked() | PermissionAnswered():
+            return _permission(event, shown, facts)
         case (
             SessionOpened()
             | SessionMoved()
             | PromptQueued()
             | PromptWithdrawn()
             | RoundOpened()
-            | PermissionAsked()
             | ServersNamed()
             | OthersWrote()
             | GuidanceRead()
@@ -170,8 +169,13 @@ def _told(
     return shown, [news, *question]
 
 
-def _answered(event: PermissionAnswered, shown: Shown) -> Step:
-    """The end of a question about a helper or earlier statements. A dismissed question about the latter comes again."""
+def _permission(event: PermissionAsked | PermissionAnswered, shown: Shown, facts: Facts) -> Step:
+    """A question about a statement, or the end of one about a helper or earlier statements.
+
+    A dismissed question about the latter comes again.
+    """
+    if isinstance(event, PermissionAsked):
+        return statements.asked(event, shown, facts)
     if not event.tool_call_id.startswith(DomainEntered.CALLED):
         return calls.permitted(event, shown)
     status: dict[PermissionOutcome, ToolCallStatus] = {"allowed": "completed", "rejected": "failed"}
@@ -187,7 +191,7 @@ def _restored(event: EnvironmentRestored) -> ToolCall:
     )
     return ToolCall(
         tool_call_id=f"restored_{event.event_id}",
-        title="Rebuilt the namespace",
+        title="Rebuild the namespace",
         kind="other",
         status="completed",
         content=[text_block(text)],

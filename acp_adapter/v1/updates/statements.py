@@ -1,5 +1,9 @@
 """Updates for statements: one tool call each, from pending to its end, with its source and its result.
 
+A statement that is one call of a tool has the card of that call, which has no source: its title, its diff or its output
+tell the same (`calls`). So it is announced with the call, and as a statement only if there is a question about it, or
+if it ends without the call.
+
 A statement that runs again is a tool call of its own, because the call of its first run shows the first result. It has
 the id of the execution, and shows progress (`3 of 8`), source, result, and the differences from the first run.
 """
@@ -12,12 +16,14 @@ from typing import Any, Final, assert_never
 from msgspec.structs import replace
 
 from acp_adapter.jsonrpc.messages import Json
-from acp_adapter.shown import Facts, ReplayProgress, RunningStatement, Shown
+from acp_adapter.shown import EndedCall, Facts, ReplayProgress, RunningStatement, Shown
 from acp_adapter.v1.content import TextContent
 from acp_adapter.v1.updates import calls
 from acp_adapter.v1.updates.blocks import (
     SOURCE_CHARS,
     Step,
+    announced_statement,
+    announcement,
     answer_text,
     content_text,
     location,
@@ -33,9 +39,12 @@ from acp_adapter.wire import given, to_wire
 from engine import StatementRerun
 from engine.context.tail.feed import divergence_phrase
 from engine.context.tail.results import given_text, output_text, result_text
+from engine.core.execution import Captured
 from engine.core.ids import ToolCallId
-from engine.core.text import cut_line
+from engine.core.only_calls import only_call
+from engine.core.text import as_printed, cut_line
 from engine.log.events import ExecutionEvent, ReplayEvent
+from engine.log.events.conversation import ToolResult
 from engine.log.events.execution import (
     CheckpointDropped,
     CheckpointTaken,
@@ -53,15 +62,17 @@ from engine.log.events.execution import (
     ValuesKept,
 )
 from engine.log.events.going_back import Diverged, EditBegun, ReplayBegun, ReplayEnded
-from engine.log.permissions import ASKED_CHARS
+from engine.log.events.session import PermissionAsked
 
 DIFFERENT: Final = "Differs from the first run:"
 """Heads the differences of a statement that ran again."""
 REJECTED: Final = "Stopped by the rejection"
 """Replaces the traceback of a statement that ended because the user rejected one of its acts, whose call says so."""
 _REASON_CHARS: Final = 200
-_OPENING_CHARS: Final = 400
-"""Limit for a statement that opens an attachment, because it may hold the attachment's whole text."""
+FAILED: Final = "Stopped by the act that failed"
+"""The same for one that ended because an act failed."""
+_COMPARED_CHARS: Final = 1_500
+"""Less than half of what a value shows of a long output."""
 
 
 def step(event: ExecutionEvent, shown: Shown, facts: Facts, is_live: bool) -> Step:
@@ -109,35 +120,29 @@ def _recorded(event: StatementRecorded, shown: Shown) -> Step:
     model_call = shown.unannounced.get(event.tool_call_id)
     is_typed = model_call is not None and model_call.typed
     # What the user attached is part of the prompt, so a statement that opens it is shown only if it fails.
-    is_held = event.statement_kind == "meta"
+    is_opening = event.statement_kind == "meta"
+    title, after = _numbered(source_title(event.source), shown)
+    tool = None if is_opening or after is not shown else only_call(event.source)
     running = RunningStatement(
         event.tool_call_id,
-        None if is_typed or is_held else event.source,  # the user's text is already on the screen
+        None if is_typed or is_opening else event.source,  # the user's text is already on the screen
         is_typed,
         model_call is not None and model_call.rest_left_out,
-        is_held=is_held,
+        number=event.index,
+        is_held=is_opening or tool is not None,
+        tool=tool,
     )
-    title, shown = _numbered(source_title(event.source), shown)
-    shown = replace(
-        shown,
-        statements={**shown.statements, event.statement_id: running},
-        unannounced={other: call for other, call in shown.unannounced.items() if other != event.tool_call_id},
+    after = replace(
+        after,
+        statements={**after.statements, event.statement_id: running},
+        unannounced={other: call for other, call in after.unannounced.items() if other != event.tool_call_id},
     )
-    return shown, [] if is_held else [_call(event, running, title)]
+    return after, [] if running.is_held else [announced_statement(event, running, title)]
 
 
-def _call(event: StatementRecorded, running: RunningStatement, title: str) -> ToolCall:
-    """Announce a statement."""
-    limit = _OPENING_CHARS if event.statement_kind == "meta" else ASKED_CHARS
-    return ToolCall(
-        tool_call_id=event.tool_call_id,
-        title=title,
-        name="python",
-        kind="execute",
-        status="pending",
-        content=statement_content(running),
-        raw_input={**source_input(event.source, limit), "statement": event.index},
-    )
+def asked(event: PermissionAsked, shown: Shown, facts: Facts) -> Step:
+    """Announce the statement that a question is about."""
+    return announcement(event.tool_call_id, shown, facts)
 
 
 def _numbered(title: str, shown: Shown) -> tuple[str, Shown]:
@@ -160,28 +165,78 @@ def _started(event: ExecutionStarted, shown: Shown, facts: Facts) -> Step:
 
 def _finished(event: ExecutionFinished, shown: Shown, facts: Facts) -> Step:
     running = shown.statements.get(event.statement_id)
-    if running is None or (running.is_held and event.status == "ok"):
+    if running is None or (running.is_opening and event.status == "ok"):
         return shown.without(event.statement_id), []
-    before = _announced_late(event, running, facts)
-    is_rejected = event.exception is not None and event.exception.message == running.rejection
-    record, event = event, replace(event, exception=None) if is_rejected else event
-    output, answer = _split_result(event) if running.is_typed else (result_text(event), "")
-    output = "\n".join(filter(None, (output, REJECTED))) if is_rejected else output
-    content = [*result_content(running, output), *_differences(running)] if output or not answer else []
+    if running.act is not None:
+        return _only_act_finished(event, running, shown)
+    shown, before = announcement(running.call, shown, facts)
+    own, end = _own(event, running)
+    output, answer = (_split_result(own)[0], _split_result(event)[1]) if running.is_typed else (result_text(own), "")
+    output = "\n".join(filter(None, (output, end)))
+    if output or not (answer or running.has_acts):
+        content = [*result_content(running, output), *_differences(running)]
+    else:
+        content = [] if running.is_typed else [*statement_content(running, SOURCE_CHARS), *_differences(running)]
     update = ToolCallUpdate(
         tool_call_id=running.call,
         status="completed" if event.status == "ok" else "failed",
         content=content,
         locations=[location(each.path, each.line) for each in event.locations],
         **given(raw_output=content_text(content) or None),
-        meta={"rewindow": {"execution": _record(record)}},
+        meta={"rewindow": {"execution": _record(event)}},
     )
     return shown.without(event.statement_id), [*before, update, *([_answer(event, answer)] if answer else ())]
 
 
-def _announced_late(event: ExecutionFinished, running: RunningStatement, facts: Facts) -> Sequence[ToolCall]:
-    statement = facts.statement(event.statement_id) if running.is_held else None
-    return [] if statement is None else [_call(statement, running, source_title(statement.source))]
+def _own(event: ExecutionFinished, running: RunningStatement) -> tuple[ExecutionFinished, str]:
+    """Return the execution without what its acts' cards show, and a phrase for an error that one of them shows."""
+    if event.value is not None and _repeats(event.value, running.outputs):
+        event = replace(event, value=None)
+    if _repeats(event.stdout.text, running.outputs):
+        event = replace(event, stdout=Captured())
+    error = event.exception
+    if error is not None and error.message == running.rejection:
+        return replace(event, exception=None), REJECTED
+    if error is not None and f"{error.type}: {error.message}" == running.failure:
+        return replace(event, exception=None), FAILED
+    return event, ""
+
+
+def _repeats(text: str, shown: Sequence[str]) -> bool:
+    """Whether the text is, or begins with, one that a card shows. A repr of long output shows its beginning."""
+    own = as_printed(text).strip()
+    heads = (as_printed(each).strip()[:_COMPARED_CHARS] for each in shown)
+    return bool(own) and any(head and own.startswith(head) for head in heads)
+
+
+def _only_act_finished(event: ExecutionFinished, running: RunningStatement, shown: Shown) -> Step:
+    """End the card of an act that is all that its statement did."""
+    act, helper = running.ended, shown.helpers.get(running.act or ToolCallId(""))
+    shown = shown.without(event.statement_id)
+    if act is None and helper is not None:  # its result is missing, because a crash came between
+        act = EndedCall(helper, ToolResult(tool_call_id=helper.call.tool_call_id, status="cancelled", text=""))
+    assert act is not None
+    is_typed = running.is_typed and act.result.status == "ok"
+    effect = calls.act_effect(act, shown)
+    content = calls.act_content(act, shown, with_result=not is_typed)
+    printed = output_text(event)
+    if printed and not _repeats(printed, (*running.outputs, act.result.text)):
+        content.append(text_block(printed))
+    if event.status != "ok" and act.result.status == "ok":
+        content.append(text_block(given_text(replace(event, displays=(), value=None))))
+    _, answer = _split_result(event) if running.is_typed else ("", "")
+    answer = "" if _repeats(answer, running.outputs) else answer
+    update = ToolCallUpdate(
+        tool_call_id=running.call,
+        status="completed" if event.status == "ok" else "failed",
+        **given(
+            content=None if effect and content == effect else content,  # because an effect is shown at once
+            locations=[location(each.path, each.line) for each in act.result.locations] or None,
+            raw_output=None if calls.is_command(act, shown) else content_text(content) or None,
+        ),
+        meta={"rewindow": {"execution": _record(event)}, **(calls.closed_terminal(act.call, shown) or {})},
+    )
+    return shown.without_helper(act.call.call.tool_call_id), [update, *([_answer(event, answer)] if answer else ())]
 
 
 def _split_result(event: ExecutionFinished) -> tuple[str, str]:
@@ -223,7 +278,7 @@ def _record(event: ExecutionFinished) -> dict[str, Any]:
 
 def rerun_update(rerun: StatementRerun) -> Json:
     """Show which earlier statement runs again to restore its names."""
-    title = f"Statement {rerun.statement} again ({rerun.place} of {rerun.total})"
+    title = f"Run statement {rerun.statement} again ({rerun.place} of {rerun.total})"
     if rerun.state == "begun":
         call = ToolCall(tool_call_id=rerun.tool_call_id, title=title, kind="other", status="in_progress")
         return to_wire(call)
@@ -237,7 +292,7 @@ def _rerun_started(event: ExecutionStarted, statement: StatementRecorded, shown:
     running = RunningStatement(ToolCallId(event.execution_id), statement.source, is_typed=False)
     call = ToolCall(
         tool_call_id=event.execution_id,
-        title=title_line(replay.numbered(f"Statement {statement.index} again")),
+        title=title_line(replay.numbered(f"Run statement {statement.index} again")),
         name="python",
         kind="execute",
         status="in_progress",
@@ -279,5 +334,6 @@ def output_updates(call: ToolCallId, new: str, text: str, shown: Shown) -> Seque
     command = None if helper is None else calls.command_output(helper, new, text, shown)
     if command is not None:
         return [to_wire(command)]
-    matching = [running for running in shown.statements.values() if running.call == call and not running.is_held]
+    matching = [running for running in shown.statements.values() if running.call == call]
+    matching = [running for running in matching if not running.is_held and running.act is None]
     return [to_wire(ToolCallUpdate(tool_call_id=call, content=result_content(running, text))) for running in matching]

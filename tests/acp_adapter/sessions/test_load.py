@@ -208,7 +208,7 @@ async def test_head_move_is_marked_and_load_shows_the_active_branch(store: Memor
         await agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
         await agent.prompt(session, "/rewind 1")
         (mark,) = [each for each in agent.updates("tool_call") if each["toolCallId"].startswith("moved_")]
-        assert mark["title"] == "Branch b1, after statement 1"
+        assert mark["title"] == "Go to branch b1, after statement 1"
         assert "no longer active" in mark["content"][0]["content"]["text"]
         await agent.prompt(session, "x")
         assert last_value(agent) == "1"

@@ -170,11 +170,11 @@ async def test_command_question_and_result(store: MemoryStore, tmp_path: Path, p
         session = await about_acts(agent, project)
         assert await agent.prompt(session, "go") == "end_turn"
     (asked,) = questions(agent)
-    assert asked["toolCall"]["title"] == "ls; exit 3"
+    assert asked["toolCall"]["title"] == "Run ls; exit 3"
     assert texts(asked["toolCall"]) == ["```sh\nls; exit 3\n```", f"```\nin {project / 'src'}\n```"]
-    _, command = calls(agent)
+    (command,) = calls(agent)
     assert (command["kind"], command["status"]) == ("execute", "completed")
-    assert texts(command) == ["```sh\nls; exit 3\n```", "```\nb.py\n```", "exit code 3"]
+    assert texts(command) == ["```\nb.py\n```", "exit code 3"]
     assert command["rawOutput"]["exitCode"] == 3
     assert last_value(agent) == "3"
 
@@ -252,4 +252,4 @@ async def test_cancelled_command_ends_before_its_turn(
         await agent.notify("session/cancel", {"sessionId": session})
         assert reason(await agent.response(prompt)) == "cancelled"
         await agent.quiet()
-    assert [call["status"] for call in calls(agent)] == ["failed", "failed"]
+    assert [call["status"] for call in calls(agent)] == ["failed"]

@@ -155,7 +155,7 @@ async def test_resource_opens_a_view_and_its_change_is_reported(
     notes.write_text("second\n")
     await agent.prompt(session, "1")
     await agent.prompt(session, "2")
-    changes = [update for update in agent.updates("tool_call") if update["title"] == "modified notes.md"]
+    changes = [update for update in agent.updates("tool_call") if update["title"] == "Follow notes.md: modified"]
     assert len(changes) == 1
     assert changes[0]["locations"] == [{"path": str(notes)}]
 
@@ -321,7 +321,7 @@ async def test_rebuild_shows_progress(agent: Client, tmp_path: Path, gate: Gate)
     gate.release()
     before = len(agent.updates("tool_call"))
     after = await agent.begin_prompt(session, "x")
-    await agent.until(lambda message: update_in(message).get("title") == "Statement 2 again (2 of 2)")
+    await agent.until(lambda message: update_in(message).get("title") == "Run statement 2 again (2 of 2)")
     await gate.pass_one()
     await agent.response(after)
     (call,) = [call for call in agent.updates("tool_call")[before:] if call["title"].endswith(" (2 of 2)")]

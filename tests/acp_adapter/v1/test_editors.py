@@ -17,6 +17,7 @@ from engine.core.execution import LeftOut, TextChange
 from engine.core.ids import ExecutionId, Seq, StatementId, ToolCallId
 from engine.log.events.conversation import ToolCall
 from engine.log.events.execution import FileWritten, StatementRecorded
+from engine.log.events.session import PermissionAsked
 from engine.log.permissions import (
     ASKED_CHARS,
     CommandSubject,
@@ -67,7 +68,7 @@ def question(source: str) -> dict[str, Any]:
 
 def call(source: str) -> dict[str, Any]:
     recorded = StatementRecorded(statement_id=StatementId("s"), index=1, source=source, tool_call_id=CALL)
-    (shown,) = updates_of(recorded)
+    (shown,) = updates_of(recorded, PermissionAsked(tool_call_id=CALL, scope=""))
     return shown
 
 

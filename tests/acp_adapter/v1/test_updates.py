@@ -144,7 +144,7 @@ def test_changed_file_is_sent_once_with_the_nodes_diff() -> None:
     node = NodeChanged(obj_id=ObjId("view-1.1"), obj_type="view", delta="1 line changed in a.py\n+new")
     other = NodeChanged(obj_id=ObjId("view-1.2"), obj_type="view", delta="moved")
     (made,) = updates_of(changed, node, other)
-    assert (made["sessionUpdate"], made["title"], made["status"]) == ("tool_call", "modified a.py", "completed")
+    assert (made["sessionUpdate"], made["title"], made["status"]) == ("tool_call", "Follow a.py: modified", "completed")
     assert "+new" in made["content"][0]["content"]["text"]
 
 
@@ -162,7 +162,7 @@ def test_files_of_a_glob_are_sent_by_their_group() -> None:
         event_id=EventId("e1"), obj_id=ObjId("g"), delta=f"1 of 2 members changed: a; {files}", files=files
     )
     (made,) = updates_of(group)
-    assert (made["title"], made["kind"], made["status"]) == (files, "read", "completed")
+    assert (made["title"], made["kind"], made["status"]) == (f"Follow {files}", "read", "completed")
     assert made["content"][0]["content"]["text"] == f"```\n{group.delta}\n```"
     # The other members have their own updates.
     assert updates_of(GroupRecomputed(obj_id=ObjId("g"), delta="1 of 1 member changed: a")) == []
@@ -241,7 +241,7 @@ def test_imported_numbers_are_clamped_to_the_schema() -> None:
 
 def test_a_file_without_a_name_is_shown() -> None:
     shown, _ = updates_of(FileChanged(path="", change="deleted", delta="it was deleted"), TitleChanged(title="Next"))
-    assert shown["title"] == "deleted"
+    assert shown["title"] == "Follow a file: deleted"
 
 
 HELPER = ToolCallId("h")
