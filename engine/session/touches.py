@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -244,8 +245,12 @@ class Touches:
             return
         written, modes = await anyio.to_thread.run_sync(self._changed, touched) if touched else ([], {})
         self._show_modes(modes)
+        sources = _renamed(written[:SHOWN_FILES])
         for number, event in enumerate(written[:SHOWN_FILES], 1):
-            self._show(event)
+            if event.path in sources:
+                self._show_rename(sources[event.path], event)
+            elif event not in sources.values():
+                self._show(event)
             if number % _BATCH == 0:
                 await anyio.lowlevel.checkpoint()
         await self._count(written[SHOWN_FILES:], more)
@@ -256,6 +261,13 @@ class Touches:
         self._call(call, {"path": event.path}, "remove" if removed else "write")
         self._records.log.append(replace(event, tool_call_id=call))
         self._end(call, f"{'removed' if removed else 'written'} by the statement's own code")
+
+    def _show_rename(self, gone: FileWritten, made: FileWritten) -> None:
+        call = self._records.minter.tool_call()
+        self._call(call, {"path": made.path, "source": gone.path}, "rename")
+        for event in (replace(gone, changes=(), note=""), made):
+            self._records.log.append(replace(event, tool_call_id=call, unshown=True))
+        self._end(call, "")
 
     def _show_modes(self, modes: Mapping[str, int]) -> None:
         """Show permissions that were set as calls of chmod, where a rewind finds them."""
@@ -354,6 +366,22 @@ class Touches:
             except (KeyError, StoreError):
                 return (), "its earlier content cannot be read from the store"
         return changes_of(old, after.data or b"")
+
+
+def _renamed(written: Sequence[FileWritten]) -> dict[str, FileWritten]:
+    """Return the removed file that each new file was before, by the path of the new one.
+
+    A content that several files had or have does not tell which became which. A file with a note is shown on its own.
+    """
+    gone = Counter(event.before_digest for event in written if not event.after_digest)
+    made = Counter(event.after_digest for event in written if not event.before_digest)
+    once = {digest for digest in gone.keys() & made.keys() if gone[digest] == made[digest] == 1}
+    sources = {event.before_digest: event for event in written if not event.after_digest}
+    return {
+        event.path: sources[event.after_digest]
+        for event in written
+        if not event.before_digest and event.after_digest in once and not event.note
+    }
 
 
 def _is_free(place: str) -> bool:

@@ -306,3 +306,40 @@ def test_typed_act_is_told_once(tmp_path: Path, project: Path) -> None:
             assert "FileNotFoundError" in words(failed)
         assert agent.text().count("alpha") == 2  # live, and in the load
         assert "42" not in agent.text()
+
+
+# --- deletions and renames --------------------------------------------------------------------------------------------
+
+TREE = """\
+from pathlib import Path
+Path("gone.txt").unlink()
+Path("old.txt").rename("new.txt")
+Path("same.txt").rename("same2.txt")
+Path("other.txt").rename("other2.txt")"""
+
+
+@pytest.mark.parametrize("mode", ["ask", "auto"])
+def test_deletion_and_rename_are_what_they_are_to_the_end(tmp_path: Path, project: Path, mode: str) -> None:
+    for name, text in (("gone", "gone\n"), ("old", "old\n"), ("same", "equal\n"), ("other", "equal\n")):
+        (project / f"{name}.txt").write_text(text)
+    with Agent(tmp_path / "state", "--model", scripted(tmp_path, {"statement": TREE})) as agent:
+        session = agent.open(project)
+        agent.call("session/set_mode", {"sessionId": session, "modeId": mode})
+        agent.prompt(session, "go")
+        asked = [message["params"]["toolCall"] for message in agent.received if asks_permission(message)]
+        kinds = [(call["kind"], call["title"]) for call in asked]
+        assert kinds[:2] == ([("delete", "Remove gone.txt"), ("move", "Rename old.txt to new.txt")] * (mode == "ask"))
+        assert all(any(block["type"] == "diff" for block in call["content"]) for call in asked)
+        for _, removed, renamed, *others in shown_twice(agent, session, project):
+            assert (removed["kind"], removed["title"].removesuffix(" (-1)")) == ("delete", "Remove gone.txt")
+            assert [(each["oldText"], each["newText"]) for each in diffs(removed)] == [("gone\n", "")]
+            assert (renamed["kind"], renamed["title"]) == ("move", "Rename old.txt to new.txt")
+            assert [(each["oldText"], each["newText"]) for each in diffs(renamed)] == [(None, "old\n")]
+            # In mode auto only the files are known, and two of them were equal.
+            assert [card["kind"] for card in others] == (["move"] * 2 if mode == "ask" else ["delete", "edit"] * 2)
+        agent.prompt(session, "/rewind 0")
+        assert sorted(path.name for path in project.iterdir()) == ["gone.txt", "old.txt", "other.txt", "same.txt"]
+
+
+def diffs(card: dict[str, Any]) -> list[dict[str, Any]]:
+    return [block for block in card["content"] if block["type"] == "diff"]

@@ -214,7 +214,8 @@ def _announced(event: ToolCall, facts: Facts, status: ToolCallStatus, output: st
     tool = tool_named(event.tool)
     kind = tool.kind if tool else "other"
     path, line = event.arguments.get("path"), event.arguments.get("start_line")
-    named = {"path": relative(path, facts.cwd)} if isinstance(path, str) else {}
+    paths = {name: event.arguments.get(name) for name in ("path", "source")}
+    named = {name: relative(each, facts.cwd) for name, each in paths.items() if isinstance(each, str)}
     title = call_title(event.tool, {**event.arguments, **named})
     return shapes.ToolCall(
         tool_call_id=event.tool_call_id,
