@@ -55,7 +55,7 @@ class RunningStatement(Struct, frozen=True):
     """A statement that has not ended: its call, and the source in the call's content, if it is shown there.
 
     `is_typed`: the user wrote it, so its result answers the prompt. `rest_left_out`: the rest of the model's reply was
-    dropped, and the content says so. `divergences`: phrases for the differences of a re-run. `rejection` is why the
+    dropped, and the content says so. `differs`: a re-run has another result. `rejection` is why the
     user rejected its last act, as the statement's exception says, and `failure` is the error of its last act that
     failed. `outputs` are texts that its acts' cards show. `is_held`: no update has announced it so far. `tool` is the
     tool that it calls, if it is one call and nothing else. Its card is then that of the `act`, once it was called.
@@ -66,7 +66,7 @@ class RunningStatement(Struct, frozen=True):
     source: str | None
     is_typed: bool
     rest_left_out: bool = False
-    divergences: tuple[str, ...] = ()
+    differs: bool = False
     rejection: str = ""
     failure: str = ""
     outputs: tuple[str, ...] = ()

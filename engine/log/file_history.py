@@ -263,14 +263,24 @@ def rewound_lines(event: Rewound, shown: Callable[[str], str]) -> Sequence[str]:
     Args:
         shown: spells a path for the reader.
     """
-    count, names = len(event.restored), _names(event.restored, shown)
+    count, names = len(event.restored), restored_names(event, shown)
     files, its = plural(count, "file"), "its" if count == 1 else "their"
     if event.cancelled:
         back = f" {count} {files} could not be changed back: {names}." if count else ""
         return (f"The rewind was cancelled, and its file changes were undone.{back}",)
     when = f"after statement {event.statement}" if event.statement else "at the beginning"
     lines = [f"Restored {count} {files} to {its} contents {when}: {names}."] * bool(count)
-    lines += [f"{_name(left, shown)} was not restored: {left.reason}." for left in event.left[:SHOWN_FILES]]
+    return [*lines, *left_lines(event, shown)]
+
+
+def restored_names(event: Rewound, shown: Callable[[str], str]) -> str:
+    """Return the names of the restored files, spelled by `shown`."""
+    return _names(event.restored, shown)
+
+
+def left_lines(event: Rewound, shown: Callable[[str], str]) -> Sequence[str]:
+    """Return a sentence on each file that was not restored, spelled by `shown`."""
+    lines = [f"{_name(left, shown)} was not restored: {left.reason}." for left in event.left[:SHOWN_FILES]]
     if len(event.left) > SHOWN_FILES:
         lines.append(more(len(event.left) - SHOWN_FILES, "file", "that were not restored"))
     return lines

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from acp_adapter.v1.updates.calls import CANCELLED, NOT_RUN
-from acp_adapter.v1.updates.statements import FAILED, REJECTED
+from acp_adapter.v1.updates.files import RESTORED
+from acp_adapter.v1.updates.statements import DIFFERENT, FAILED, REJECTED
 from engine.context.models.written_replies import WRONG_ARGUMENTS
 from tests.support.agents import Agent
 from tests.support.llm_answers import CHAT, chat
@@ -343,3 +344,36 @@ def test_deletion_and_rename_are_what_they_are_to_the_end(tmp_path: Path, projec
 
 def diffs(card: dict[str, Any]) -> list[dict[str, Any]]:
     return [block for block in card["content"] if block["type"] == "diff"]
+
+
+# --- going back -------------------------------------------------------------------------------------------------------
+
+
+def lines_of(updates: list[dict[str, Any]]) -> list[str]:
+    """Each line of what these updates draw: titles and texts of cards, and messages."""
+    drawn = transcript(updates)
+    texts = [text for card in drawn["calls"].values() for text in (card["title"], words(card))]
+    lines = "\n".join([*texts, *drawn["messages"].values()]).split("\n")
+    return [line.lower() for line in lines if line.strip("`")]
+
+
+def test_going_back_tells_each_thing_once(tmp_path: Path, project: Path) -> None:
+    with Agent(tmp_path / "state") as agent:
+        session = agent.open(project)
+        for source in ('write("a.txt", "1")', 'write("a.txt", "2")', "import random\nrandom.random()"):
+            agent.prompt(session, source)
+        for command, files in (("/rewind 1", 1), ("/branch main", 1), ("/rewind 2 --keep-conversation", 0)):
+            before = len(agent.updates())
+            agent.prompt(session, command)
+            lines = lines_of(agent.updates()[before:])
+            assert sum(RESTORED.lower()[:-1] in line for line in lines) == 1, lines
+            assert sum("a.txt" in line for line in lines) == files
+            assert sum("branch" in line for line in lines) <= 2  # where the editor goes, and what was asked for
+            assert len(lines) == len(set(lines))
+        before = len(agent.updates())
+        agent.prompt(session, "/omit 3")
+        agent.prompt(session, "/replay 3 --live")
+        lines = lines_of(agent.updates()[before:])
+        (value,) = (line for line in lines if "instead of" in line)
+        assert value.startswith("- statement 3: `value:")
+        assert DIFFERENT.lower() in lines

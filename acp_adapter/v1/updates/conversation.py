@@ -9,7 +9,7 @@ only shows the active path. Tool calls are in `calls`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 from msgspec.structs import replace
 
@@ -28,7 +28,6 @@ from acp_adapter.v1.updates.shapes import (
 )
 from acp_adapter.wire import WireModel, given, to_wire
 from engine import ReasoningStreamed, TextStreamed
-from engine.context.tail.feed import moved_sentence
 from engine.core.text import plural
 from engine.log.events import BranchEvent, ConversationEvent
 from engine.log.events.conversation import (
@@ -46,6 +45,8 @@ from engine.log.events.conversation import (
 )
 from engine.log.events.going_back import BranchCreated, HeadMoved
 from engine.log.user_message import blocks_of, is_long_text
+
+INACTIVE: Final = "The conversation above is no longer active."
 
 
 def step(event: ConversationEvent, shown: Shown, facts: Facts, is_live: bool) -> Step:
@@ -167,5 +168,5 @@ def _mark(event: HeadMoved) -> shapes.ToolCall:
         title=title_line(f"Go to branch {event.branch}, after {place}"),
         kind="other",
         status="completed",
-        content=[text_block(f"The conversation above is no longer active: {moved_sentence(event)}.")],
+        content=[text_block(INACTIVE)],
     )

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from acp_adapter.shown import Facts, Shown
 from acp_adapter.v1.updates.blocks import Step, location, relative, text_block, title_line
 from acp_adapter.v1.updates.shapes import ToolCall, ToolCallLocation
+from engine.core.text import plural
 from engine.log.events import AnyEvent, NodeEvent, RewindingEvent
 from engine.log.events.going_back import RewindBegun, Rewound
 from engine.log.events.nodes import (
@@ -33,7 +34,7 @@ from engine.log.events.nodes import (
     StatementTicked,
     TickApplied,
 )
-from engine.log.file_history import rewound_lines
+from engine.log.file_history import left_lines, restored_names, rewound_lines
 
 
 def step(event: NodeEvent, shown: Shown) -> Step:
@@ -92,8 +93,8 @@ def changed_file(shown: Shown, following: AnyEvent, facts: Facts) -> Step:
     return replace(shown, changed=None), [call]
 
 
-RESTORED: Final = "Restore files"
-"""Title of the call for a rewind."""
+RESTORED: Final = "Restore"
+"""Begins the title of the call for a rewind, whose content names the files."""
 _MOST_LOCATIONS: Final = 20
 """Limit of files in the locations of a rewind."""
 
@@ -104,16 +105,28 @@ def rewind_step(event: RewindingEvent, shown: Shown, facts: Facts) -> Step:
         case RewindBegun():
             return shown, []
         case Rewound():
-            lines = rewound_lines(event, lambda path: relative(facts.spelled(path), facts.cwd))
-            return shown, [_ended(event, "\n".join(lines), facts)] if lines else []
+            text = _named(event, facts)
+            return shown, [_ended(event, text, facts)] if text else []
         case _:
             assert_never(event)
 
 
+def _named(event: Rewound, facts: Facts) -> str:
+    """Return what the title does not say."""
+
+    def spelled(path: str) -> str:
+        return relative(facts.spelled(path), facts.cwd)
+
+    if event.cancelled:
+        return "\n".join(rewound_lines(event, spelled))
+    return "\n".join(filter(None, (restored_names(event, spelled), *left_lines(event, spelled))))
+
+
 def _ended(event: Rewound, text: str, facts: Facts) -> ToolCall:
+    count = 0 if event.cancelled else len(event.restored)
     return ToolCall(
         tool_call_id=f"rewound_{event.event_id}",
-        title=RESTORED,
+        title=f"{RESTORED} {count} {plural(count, 'file')}" if count else f"{RESTORED} files",
         kind="edit",
         status="failed" if event.cancelled or not event.restored else "completed",
         content=[text_block(text)],

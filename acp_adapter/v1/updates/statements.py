@@ -5,7 +5,7 @@ tell the same (`calls`). So it is announced with the call, and as a statement on
 if it ends without the call.
 
 A statement that runs again is a tool call of its own, because the call of its first run shows the first result. It has
-the id of the execution, and shows progress (`3 of 8`), source, result, and the differences from the first run.
+the id of the execution, and shows progress (`3 of 8`), source, result, and whether that differs from the first run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from acp_adapter.v1.updates.blocks import (
 from acp_adapter.v1.updates.shapes import AgentMessageChunk, ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate
 from acp_adapter.wire import given, to_wire
 from engine import StatementRerun
-from engine.context.tail.feed import divergence_phrase
 from engine.context.tail.results import given_text, output_text, result_text
 from engine.core.execution import Captured
 from engine.core.ids import ToolCallId
@@ -64,8 +63,8 @@ from engine.log.events.execution import (
 from engine.log.events.going_back import Diverged, EditBegun, ReplayBegun, ReplayEnded
 from engine.log.events.session import PermissionAsked
 
-DIFFERENT: Final = "Differs from the first run:"
-"""Heads the differences of a statement that ran again."""
+DIFFERENT: Final = "Differs from the first run"
+"""Said of a statement that ran again."""
 REJECTED: Final = "Stopped by the rejection"
 """Replaces the traceback of a statement that ended because the user rejected one of its acts, whose call says so."""
 _REASON_CHARS: Final = 200
@@ -304,16 +303,14 @@ def _rerun_started(event: ExecutionStarted, statement: StatementRecorded, shown:
 
 
 def _differences(running: RunningStatement) -> list[ToolCallContent]:
-    """The content below the result: the differences from the first run."""
-    return [text_block("\n".join((DIFFERENT, *running.divergences)))] if running.divergences else []
+    """The content below the result, if it differs from the first run. The command's report says how."""
+    return [text_block(DIFFERENT)] if running.differs else []
 
 
 def _with_difference(event: Diverged, shown: Shown) -> Shown:
     """Keep a difference until the execution ends; its event comes next."""
     statements = {
-        statement: replace(running, divergences=(*running.divergences, divergence_phrase(event)))
-        if running.call == event.execution_id
-        else running
+        statement: replace(running, differs=True) if running.call == event.execution_id else running
         for statement, running in shown.statements.items()
     }
     return replace(shown, statements=statements)

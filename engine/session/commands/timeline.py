@@ -53,7 +53,7 @@ async def branch(context: CommandContext, argument: str) -> str:
 async def switch_to(context: CommandContext, request: SwitchRequest) -> str:
     gone = await context.perform(request)
     assert isinstance(gone, MoveResult)
-    return f"{_where(context)}. {_files(gone)}"
+    return f"{_where(context)}.{_files(gone)}"
 
 
 async def rewind(context: CommandContext, argument: str) -> str:
@@ -76,8 +76,8 @@ async def rewind_to(context: CommandContext, request: RewindRequest) -> str:
     gone = await context.perform(request)
     assert isinstance(gone, MoveResult)
     if request.conversation:
-        return f"{_where(context)}. {_undone(before, context.cells)}{_files(gone)}"
-    return f"{_left_out(request.statement, len(before))}; the conversation is unchanged. {_files(gone)}"
+        return f"{_where(context)}.{_undone(before, context.cells)}{_files(gone)}"
+    return f"{_left_out(request.statement, len(before))}; the conversation is unchanged.{_files(gone)}"
 
 
 def _wrong(words: Collection[str], known: Collection[str] = ()) -> str:
@@ -96,7 +96,7 @@ def _undone(before: Sequence[Cell], after: Sequence[Cell]) -> str:
     if not ran:
         return ""
     which = f"Statement {ran[0]}" if len(ran) == 1 else f"Statements {ran[0]} to {ran[-1]}"
-    return f"{which} ran again after that; this is undone, too. "
+    return f" {which} ran again after that; this is undone, too."
 
 
 def _left_out(statement: int, last: int) -> str:
@@ -108,11 +108,15 @@ def _left_out(statement: int, last: int) -> str:
 
 
 def _files(gone: MoveResult) -> str:
-    """How many files were restored or kept. Their names are shown with the changes."""
+    """Say what became of the files, after a space. What was restored is shown as an act, with the names."""
+    sentence = _files_sentence(gone)
+    return f" {sentence}" if sentence else ""
+
+
+def _files_sentence(gone: MoveResult) -> str:
     if gone.rewound is not None:
-        back, left = len(gone.rewound.restored), len(gone.rewound.left)
-        sentence = f"{back} {plural(back, 'file')} {'was' if back == 1 else 'were'} restored"
-        return f"{sentence}, and {left} could not be." if left else f"{sentence}."
+        left = len(gone.rewound.left)
+        return f"{left} {plural(left, 'file')} could not be restored." if left else ""
     written = len(gone.written.files) + len(gone.written.left)
     if not written:
         return "No files needed restoring."

@@ -191,7 +191,7 @@ async def test_resume_reports_an_interrupted_rewind(store: MemoryStore, tmp_path
         await agent.initialize()
         await agent.load(session, tmp_path, "session/resume")
         assert await agent.prompt(session, "x") == "end_turn"
-        (call,) = [call for call in agent.updates("tool_call") if call["title"] == RESTORED]
+        (call,) = [call for call in agent.updates("tool_call") if call["title"].startswith(RESTORED)]
         assert "a.txt was not restored: it has changed since the session last wrote it." in str(call["content"])
     async with in_memory(tmp_path, store=store) as agent:
         await agent.initialize()

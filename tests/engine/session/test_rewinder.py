@@ -73,8 +73,7 @@ async def test_conversation_namespace_and_files_go_back_together_and_over_again(
     async with written(tmp_path) as session:
         assert files(session) == AFTER[3]
         assert await answer_to(session, "/rewind 1") == (
-            "This is now branch `b1`, with 1 statement; the namespace is rebuilt when it is needed next. "
-            "3 files were restored."
+            "This is now branch `b1`, with 1 statement; the namespace is rebuilt when it is needed next."
         )
         assert (files(session), await n(session)) == (AFTER[1], "1")
         ended = await session.rewind(0)
@@ -170,7 +169,7 @@ async def test_rewind_undoes_a_later_live_replay(tmp_path: Path) -> None:
         assert (await session.cell("where")).value == "5"
         assert "Statements 2 to 3 ran" not in await answer_to(session, "/rewind 1")
         await session.switch("main")
-        assert "Statement 2 ran again after that; this is undone, too. " in await answer_to(session, "/rewind 2")
+        assert "Statement 2 ran again after that; this is undone, too." in await answer_to(session, "/rewind 2")
         await session.switch("main")
         assert "Statements 4 to 5 ran again after that" in await answer_to(session, "/rewind 5")
         assert (await session.cell("where")).value == "4"
@@ -205,7 +204,7 @@ async def test_the_conversation_can_stay(tmp_path: Path) -> None:
     async with written(tmp_path) as session:
         assert await answer_to(session, "/rewind 1 --keep-conversation") == (
             "Statements 2 to 3 are left out, and the namespace is rebuilt when it is needed next "
-            "(`/omit 2` puts one back); the conversation is unchanged. 3 files were restored."
+            "(`/omit 2` puts one back); the conversation is unchanged."
         )
         assert (files(session), await n(session)) == (AFTER[1], "1")
         assert [cell.omitted for cell in session.cells[:3]] == [False, True, True]
@@ -225,7 +224,7 @@ async def test_foreign_change_is_left_and_the_model_told(tmp_path: Path) -> None
         session.set_mode("auto")
         await session.accept("go").end()
         (tmp_path / "project" / "a").write_text("by hand")
-        assert (await answer_to(session, "/rewind 1")).endswith("1 file was restored, and 1 could not be.")
+        assert (await answer_to(session, "/rewind 1")).endswith("1 file could not be restored.")
         assert files(session) == {"a": "by hand", "b": "1"}
         await session.accept("and now?").end()
         tail = model.prompts[-1].tail
