@@ -5,7 +5,7 @@ Independent of the protocol version. The pump keeps the state of a session; `v1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct, field
@@ -19,6 +19,7 @@ from engine.log.events.nodes import FileChanged
 if TYPE_CHECKING:  # not needed at run time
     from engine import CycleSummary, OptionValues, Spent
     from engine.log.events.execution import StatementRecorded
+    from engine.log.events.session import PlanEntry
 
 
 class Facts(Protocol):
@@ -35,6 +36,11 @@ class Facts(Protocol):
 
     def options_at(self, seq: int) -> OptionValues:
         """Return mode and options after the event at `seq`."""
+        ...
+
+    @property
+    def plan(self) -> Sequence[PlanEntry]:
+        """Return the plan of the active branch."""
         ...
 
     @property
@@ -60,6 +66,7 @@ class RunningStatement(Struct, frozen=True):
     failed. `outputs` are texts that its acts' cards show. `is_held`: no update has announced it so far. `tool` is the
     tool that it calls, if it is one call and nothing else. Its card is then that of the `act`, once it was called.
     `ended` is the act with its result. `has_acts`: its acts have cards. `number` counts statements.
+    `has_planned`: it told the user a plan.
     """
 
     call: ToolCallId
@@ -72,6 +79,7 @@ class RunningStatement(Struct, frozen=True):
     outputs: tuple[str, ...] = ()
     number: int = 0
     has_acts: bool = False
+    has_planned: bool = False
     is_held: bool = False
     tool: str | None = None
     act: ToolCallId | None = None
@@ -135,6 +143,7 @@ class Shown(Struct, frozen=True, kw_only=True):
         notices: whether the editor shows notices.
         told: the last sentence about the sandbox and each MCP server, by subject.
         rebuild: the call of the last question about earlier statements.
+        has_plan: the editor shows a plan.
         changed: a change of a file that waits for the next event.
         condensing: the call for the running condensation.
         replay: the running replay or edit.
@@ -147,6 +156,7 @@ class Shown(Struct, frozen=True, kw_only=True):
     notices: bool = False
     told: Mapping[str, str] = field(default_factory=dict[str, str])
     rebuild: ToolCallId | None = None
+    has_plan: bool = False
     changed: FileChanged | None = None
     condensing: str | None = None
     replay: ReplayProgress | None = None

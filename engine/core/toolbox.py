@@ -68,6 +68,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     examples: tuple[Example, ...]
 
 
+PLAN: Final = "plan"
+"""The tool that only tells the user something."""
 _ROWS: Final = (
     Tool(
         name="ls",
@@ -165,6 +167,20 @@ _ROWS: Final = (
             "In the mode `auto` it is in the sandbox, like statements; `outside` asks the user to have it run without."
         ),
         examples=(Example('tests = bash("ls -l")', "run a command; .code, .output"),),
+    ),
+    Tool(
+        name=PLAN,
+        kind="other",
+        group="other-group",
+        title=("Plan {entries}",),
+        parameters=(Parameter("entries", Any),),
+        doc=(
+            'Shows the user the work ahead, always the whole list: {"content": ..., "priority": ..., "status": ...}.\n'
+            "`priority` is high, medium or low, `status` is pending, in_progress or completed."
+        ),
+        examples=(
+            Example('plan([{"content": "fix it", "status": "in_progress"}])', "all steps, each time one changes"),
+        ),
     ),
 )
 

@@ -130,7 +130,8 @@ class News(Struct, frozen=True, kw_only=True):
     `earlier` are the last changes of nodes that the model has read in tails. `expansions` are the handles that
     statements from outside its turns showed, with `expansions_left_out` older ones. `statements` are those that
     condensations removed from the View, oldest first, with `statements_left_out` older ones. `standing` are the renders
-    in the View. `diverged` has the numbers of statements that diverged when they ran again, by handle id.
+    in the View. `diverged` has the numbers of statements that diverged when they ran again, by handle id. `plan` are
+    the lines of the plan that the user sees.
     """
 
     items: tuple[FeedItem, ...] = ()
@@ -142,6 +143,7 @@ class News(Struct, frozen=True, kw_only=True):
     statements_left_out: int = 0
     standing: tuple[StandingRender, ...] = ()
     diverged: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    plan: tuple[str, ...] = ()
 
 
 class ProjectionPart(Struct, frozen=True, kw_only=True):

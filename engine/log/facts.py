@@ -1,8 +1,8 @@
 """Small read models: facts about a whole session, what its models have read and cost, and which payloads are ready.
 
-`SessionFacts` and `Spending` are folds over the whole log, because they hold on every branch. `Readings` and `Payloads`
-are folds over the active path. All of them are pure, and keep numbers and positions rather than events where a session
-has many. The larger read models have modules of their own: `timeline`, `rights`, `cycles` and the View.
+`SessionFacts` and `Spending` are folds over the whole log, because they hold on every branch. `Readings`, `CurrentPlan`
+and `Payloads` are folds over the active path. All of them are pure, and keep numbers and positions rather than events
+where a session has many. The larger read models have modules of their own: `timeline`, `rights`, `cycles` and the View.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from .events.session import (
     DomainEntered,
     ModelCallEnded,
     OthersWrote,
+    PlanChanged,
+    PlanEntry,
     ProjectionSent,
     RoundCause,
     RoundOpened,
@@ -200,6 +202,23 @@ class Readings:
     def _read(self, until: int) -> None:
         self.count += 1
         self.until = max(self.until, until)
+
+
+class CurrentPlan:
+    """The plan of the active path."""
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((PlanChanged,))
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Start over; for the log alone, when another path becomes active."""
+        self.entries: tuple[PlanEntry, ...] = ()
+
+    def apply(self, event: Event) -> None:
+        if isinstance(event, PlanChanged):
+            self.entries = event.entries
 
 
 class Payloads:

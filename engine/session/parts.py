@@ -22,7 +22,7 @@ from ..files.outline.model import Outliner
 from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.session import ServersNamed
-from ..log.facts import SessionFacts, Spending
+from ..log.facts import CurrentPlan, SessionFacts, Spending
 from ..log.redaction import Redactor, redact_event
 from ..log.secrets import allowed_variables, server_secrets
 from ..log.store_protocol import Store
@@ -56,6 +56,7 @@ class SessionParts:
     facts: SessionFacts
     policy: Policy
     spending: Spending
+    plan: CurrentPlan
     view: ViewFold
     minter: Minter
     clock: Clock
@@ -114,7 +115,7 @@ def assemble(
         confined: views open only files in `cwd` and `directories`.
         servers: the MCP servers that are named for it now.
     """
-    facts, policy, view, spending = SessionFacts(), Policy(), ViewFold(), Spending()
+    facts, policy, view, spending, plan = SessionFacts(), Policy(), ViewFold(), Spending(), CurrentPlan()
     log = EventLog(
         services.clock,
         journal.write,
@@ -128,6 +129,7 @@ def assemble(
     log.follow(policy.apply, Policy.FOLLOWS)
     log.follow(spending.apply, Spending.FOLLOWS)
     log.follow_path(view)
+    log.follow_path(plan, CurrentPlan.FOLLOWS)
     if history:
         log.load(presentable(services.redactor, history))
         journal.opened_at(Seq(len(history) - 1))
@@ -170,6 +172,7 @@ def assemble(
         facts=facts,
         policy=policy,
         spending=spending,
+        plan=plan,
         view=view,
         minter=services.minter,
         clock=services.clock,

@@ -27,7 +27,7 @@ from ..log.events import AnyEvent, Event
 from ..log.events.conversation import Attachment, PromptKind
 from ..log.events.execution import ExecutionFinished, StatementRecorded
 from ..log.events.going_back import Rewound
-from ..log.events.session import ConfigChanged, ModeChanged
+from ..log.events.session import ConfigChanged, ModeChanged, PlanEntry
 from ..log.facts import Spent
 from ..log.permissions import Permissions
 from ..log.timeline import Cell
@@ -175,6 +175,11 @@ class Session:
         model = self._parts.model
         rows = model.rows_of(options.values.get(MODEL) or model.spec)
         return replace(options, rows=(*rows, *options.rows)) if rows else options
+
+    @property
+    def plan(self) -> tuple[PlanEntry, ...]:
+        """The plan that statements last told on the active branch; empty if none."""
+        return self._parts.plan.entries
 
     @property
     def spent(self) -> Spent:

@@ -30,9 +30,10 @@ from ..core.ids import BlobDigest, ExecutionId, ToolCallId
 from ..core.mcp_servers import called, module_of
 from ..core.plain_data import argument_digest
 from ..core.text import cut_end
-from ..core.toolbox import CHANGING, RECALLS, ROUTED
+from ..core.toolbox import CHANGING, PLAN, RECALLS, ROUTED
 from ..log.events.conversation import ResultStatus, ToolResult
 from ..log.events.execution import EffectAnswered, FileWritten
+from ..log.events.session import PlanChanged
 from ..log.permissions import (
     CommandSubject,
     FileSubject,
@@ -70,7 +71,19 @@ from .tool_records import (
     subject_of,
     wrong_argument,
 )
-from .tools import OPERATIONS, Change, Program, Reading, SeenFiles, TreeAct, Workspace, changes_of, land, name_text
+from .tools import (
+    OPERATIONS,
+    Change,
+    Planned,
+    Program,
+    Reading,
+    SeenFiles,
+    TreeAct,
+    Workspace,
+    changes_of,
+    land,
+    name_text,
+)
 from .tools.mcp_listing import shown_arguments
 
 if TYPE_CHECKING:
@@ -192,6 +205,9 @@ class ToolCalls:
         return status_of(answer), answer_text(request, answer)
 
     async def _recorded_answer(self, request: EffectRequest) -> EffectAnswer | None:
+        # A plan is told again, because it belongs to the branch.
+        if request.operation == PLAN:
+            return None
         found = None if self._recorded is None else await anyio.to_thread.run_sync(self._recorded.take, request)
         if found is None:
             return None
@@ -236,16 +252,26 @@ class ToolCalls:
                     return EffectAnswer(value=found.value)
                 case Change():
                     return EffectAnswer(value=await self._change(request, call, found, unsaved, environment))
-                case TreeAct():
-                    return EffectAnswer(value=await self._act_on_tree(request, call, found, environment))
-                case Program():
-                    return EffectAnswer(value=await self._run(request, call, found, environment))
+                case TreeAct() | Program() | Planned():
+                    return EffectAnswer(value=await self._act(request, call, found, environment))
                 case _:
                     return EffectAnswer(value=found)
         except msgspec.ValidationError as error:
             return error_answer(wrong_argument(request.operation, error))
         except (OSError, ValueError, TypeError, EnvironmentUnavailableError) as error:
             return error_answer(error)
+
+    async def _act(
+        self, request: EffectRequest, call: ToolCallId, found: TreeAct | Program | Planned, environment: Environment
+    ) -> object:
+        match found:
+            case TreeAct():
+                return await self._act_on_tree(request, call, found, environment)
+            case Program():
+                return await self._run(request, call, found, environment)
+            case Planned(entries=entries):
+                self._log.append(PlanChanged(entries=entries))
+                return None
 
     def _check_mode(self, operation: str) -> None:
         if operation in CHANGING:

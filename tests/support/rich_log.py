@@ -107,6 +107,8 @@ from engine.log.events.session import (
     PermissionAnswered,
     PermissionAsked,
     PermissionOutcome,
+    PlanChanged,
+    PlanEntry,
     ProjectionSent,
     PromptQueued,
     PromptWithdrawn,
@@ -487,6 +489,9 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
         status="ok",
         started_at=1.0,
         ended_at=2.0,
+    ),
+    PlanChanged(
+        entries=(PlanEntry(content="Fix it", priority="high", status="in_progress"), PlanEntry(content="Test"))
     ),
     GuidanceRead(files=(GuidanceFile("/work/AGENTS.md", "Write tests first."),)),
     GuidanceChanged(path="/work/AGENTS.md", text="Write tests.", told="AGENTS.md changed: Write tests."),

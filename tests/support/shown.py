@@ -14,9 +14,11 @@ from acp_adapter.pump import Pump
 from acp_adapter.shown import NOTHING_SHOWN, Shown
 from engine import CycleSummary, Item, OptionValues, Subscription
 from engine.core.ids import Seq, StatementId
+from engine.log.branches import path_of
 from engine.log.cycles import CycleFold
 from engine.log.events import AnyEvent, Event
 from engine.log.events.execution import StatementRecorded
+from engine.log.events.session import PlanChanged, PlanEntry
 from engine.log.facts import Spent
 from engine.log.timeline import Timeline
 from engine.session.policy import Policy
@@ -46,6 +48,11 @@ class LoggedFacts:
 
     def spelled(self, path: str) -> str:
         return path.replace("/real/", "/w/", 1)
+
+    @property
+    def plan(self) -> tuple[PlanEntry, ...]:
+        path = path_of(list(self._events.values()))
+        return next((event.entries for event in reversed(path) if isinstance(event, PlanChanged)), ())
 
     @property
     def spent(self) -> Spent:

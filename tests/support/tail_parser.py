@@ -6,11 +6,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from engine.context.tail.section_parts import EARLIER, EARLIER_ALONE, GROUPS, HANDLES, IN_RESULTS, NEW, PINS
+from engine.context.tail.section_parts import EARLIER, EARLIER_ALONE, GROUPS, HANDLES, IN_RESULTS, NEW, PINS, PLAN
 from engine.context.tail.sections import EXPANSIONS
 from engine.context.tail.timeline import HEADING
 
-_HEADINGS: Final = (HEADING, NEW, EARLIER, EARLIER_ALONE, HANDLES, GROUPS, IN_RESULTS, EXPANSIONS, PINS)
+_HEADINGS: Final = (HEADING, NEW, EARLIER, EARLIER_ALONE, HANDLES, GROUPS, IN_RESULTS, EXPANSIONS, PINS, PLAN)
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
 
 

@@ -21,6 +21,8 @@ from acp_adapter.v1.content import TextContent
 from acp_adapter.v1.updates.shapes import (
     Content,
     Diff,
+    PlanEntry,
+    PlanUpdate,
     ToolCall,
     ToolCallContent,
     ToolCallLocation,
@@ -33,6 +35,7 @@ from engine.core.diff import change_size, first_changed_line, unseen_changes
 from engine.core.execution import TextChange
 from engine.core.ids import ToolCallId
 from engine.core.text import as_printed, fenced, legible_line, source_command, source_lines, source_text
+from engine.log.events import session
 from engine.log.events.execution import StatementRecorded
 from engine.log.permissions import ASKED_CHARS
 
@@ -208,6 +211,16 @@ def announcement(call: ToolCallId, shown: Shown, facts: Facts) -> Step:
         if recorded is not None:
             return shown.with_statement(replace(running, is_held=False)), [announced_statement(recorded, running)]
     return shown, []
+
+
+# --- the plan ---------------------------------------------------------------------------------------------------------
+
+
+def plan_update(entries: Sequence[session.PlanEntry]) -> PlanUpdate:
+    """Return the whole plan."""
+    return PlanUpdate(
+        entries=[PlanEntry(content=each.content, priority=each.priority, status=each.status) for each in entries]
+    )
 
 
 # --- ends of calls ----------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ from acp_adapter.wire import WireModel, given
 from engine.context.tail.results import STATEMENT_TOOL, printed_text
 from engine.core.ids import ToolCallId
 from engine.core.text import as_printed, cut_middle, fenced
-from engine.core.toolbox import TOOLS, call_title, tool_named
+from engine.core.toolbox import PLAN, TOOLS, call_title, tool_named
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import CommandEnded, FileWritten
 from engine.log.events.session import PermissionAnswered
@@ -78,9 +78,11 @@ def started(event: ToolCall, shown: Shown, facts: Facts) -> Step:
     if event.parent_id is None:
         return replace(shown, unannounced={**shown.unannounced, event.tool_call_id: event}), []
     statement = shown.statement_of(event.parent_id)
-    if statement is not None and statement.tool == event.tool and statement.act is None:
+    if event.tool != PLAN and statement is not None and statement.tool == event.tool and statement.act is None:
         return _only_act(event, statement, shown, facts)
     before: Sequence[WireModel] = []
+    if event.tool == PLAN:  # the user sees the plan, and no card for it; an error is that of the statement
+        return shown if statement is None else shown.with_statement(replace(statement, has_planned=True)), before
     if statement is not None:
         shown = shown.with_statement(replace(statement, has_acts=True))
         shown, before = announcement(statement.call, shown, facts) if statement.tool else (shown, before)

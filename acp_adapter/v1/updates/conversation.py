@@ -18,7 +18,7 @@ from acp_adapter.shown import Facts, Shown
 from acp_adapter.v1.content import EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 from acp_adapter.v1.sessions import timestamp
 from acp_adapter.v1.updates import calls, shapes
-from acp_adapter.v1.updates.blocks import Step, ended_call, text_block, title_line
+from acp_adapter.v1.updates.blocks import Step, ended_call, plan_update, text_block, title_line
 from acp_adapter.v1.updates.shapes import (
     AgentMessageChunk,
     AgentThoughtChunk,
@@ -152,11 +152,13 @@ def message_update(piece: TextStreamed | ReasoningStreamed) -> Json:
     return to_wire(shape(content=TextContent(text=piece.text), message_id=piece.message_id))
 
 
-def branch_step(event: BranchEvent, shown: Shown, is_live: bool) -> Step:
-    """Translate an event of a branch."""
+def branch_step(event: BranchEvent, shown: Shown, facts: Facts, is_live: bool) -> Step:
+    """Translate an event of a branch. Each branch has its own plan."""
     match event:
         case HeadMoved() if is_live:
-            return shown, [_mark(event)]
+            plan = facts.plan
+            is_other = bool(plan) or shown.has_plan
+            return replace(shown, has_plan=bool(plan)), [_mark(event), *([plan_update(plan)] if is_other else ())]
         case BranchCreated() | HeadMoved():
             return shown, []
 

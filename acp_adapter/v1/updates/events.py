@@ -23,6 +23,7 @@ from acp_adapter.v1.updates.blocks import Step
 from acp_adapter.v1.updates.shapes import (
     ConfigOptionUpdate,
     CurrentModeUpdate,
+    PlanUpdate,
     SessionInfoUpdate,
     ToolCall,
     ToolCallUpdate,
@@ -42,11 +43,11 @@ from engine.log.events import (
 )
 from engine.log.events.conversation import RunStop
 from engine.log.events.execution import StatementRecorded
-from engine.log.events.session import ContextMeasured, ModelCallEnded, UsageReported
+from engine.log.events.session import ContextMeasured, ModelCallEnded, PlanEntry, UsageReported
 
 M = TypeVar("M", bound=WireModel)
 
-_REPLACED: Final = (CurrentModeUpdate, ConfigOptionUpdate, SessionInfoUpdate, UsageUpdate)
+_REPLACED: Final = (CurrentModeUpdate, ConfigOptionUpdate, SessionInfoUpdate, PlanUpdate, UsageUpdate)
 """Updates that replace earlier ones field by field, in the order in which they are sent at the end."""
 _FINAL: Final = frozenset({"completed", "failed"})
 _MOST_WAITING: Final = 1_000
@@ -75,7 +76,7 @@ def _group_step(event: AnyEvent, shown: Shown, facts: Facts, is_live: bool) -> S
     if isinstance(event, RewindingEvent):
         return files.rewind_step(event, shown, facts)
     if isinstance(event, BranchEvent):
-        return conversation.branch_step(event, shown, is_live)
+        return conversation.branch_step(event, shown, facts, is_live)
     if isinstance(event, ReplayEvent):
         return statements.replay_step(event, shown)
     return session.step(event, shown, facts, is_live)
@@ -156,6 +157,10 @@ class _LatestFacts:
 
     def options_at(self, seq: int) -> OptionValues:
         return self._facts.options_at(seq)
+
+    @property
+    def plan(self) -> Sequence[PlanEntry]:
+        return self._facts.plan
 
     @property
     def spent(self) -> Spent:

@@ -17,7 +17,7 @@ from acp_adapter.shown import Facts, Shown
 from acp_adapter.v1.content import TextContent
 from acp_adapter.v1.sessions import config_options, timestamp
 from acp_adapter.v1.updates import calls, statements
-from acp_adapter.v1.updates.blocks import Step, count, text_block
+from acp_adapter.v1.updates.blocks import Step, count, plan_update, text_block
 from acp_adapter.v1.updates.shapes import (
     AgentThoughtChunk,
     AvailableCommand,
@@ -55,6 +55,7 @@ from engine.log.events.session import (
     PermissionAnswered,
     PermissionAsked,
     PermissionOutcome,
+    PlanChanged,
     ProjectionSent,
     PromptQueued,
     PromptWithdrawn,
@@ -81,10 +82,9 @@ REBUILD: Final = "Run earlier statements again with more permissions"
 def step(event: SessionEvent, shown: Shown, facts: Facts, is_live: bool) -> Step:
     """Translate an event of the session."""
     match event:
-        case ModeChanged():
-            return shown, [CurrentModeUpdate(current_mode_id=event.mode), _options(event.seq, facts)]
-        case ConfigChanged():
-            return shown, [_options(event.seq, facts)]
+        case ModeChanged() | ConfigChanged():
+            mode = [CurrentModeUpdate(current_mode_id=event.mode)] if isinstance(event, ModeChanged) else []
+            return shown, [*mode, _options(event.seq, facts)]
         case TitleChanged():
             return shown, [SessionInfoUpdate(title=event.title, updated_at=timestamp(event.at))]
         case UsageReported() | ContextMeasured():
@@ -93,6 +93,8 @@ def step(event: SessionEvent, shown: Shown, facts: Facts, is_live: bool) -> Step
             return shown, [_usage(event, facts)]
         case ProjectionSent():
             return shown, [_usage(event, facts)] if event.answered is not None else []
+        case PlanChanged():
+            return replace(shown, has_plan=bool(event.entries)), [plan_update(event.entries)]
         case EnvironmentRestored() | ServerConnected() | ServerLost() | DomainEntered():
             return _told(event, shown, is_live)
         case PermissionAsked() | PermissionAnswered():

@@ -151,6 +151,19 @@ class Notice(WireModel):
     description: str | None = None
 
 
+class PlanEntry(WireModel):
+    content: str
+    priority: Literal["high", "medium", "low"]
+    status: Literal["pending", "in_progress", "completed"]
+
+
+class PlanUpdate(WireModel):
+    """The whole plan, which replaces the last one."""
+
+    session_update: Literal["plan"] = "plan"
+    entries: list[PlanEntry]
+
+
 class UsageUpdate(WireModel):
     """Tokens in the context, and its limit."""
 

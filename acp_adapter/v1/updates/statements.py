@@ -164,7 +164,7 @@ def _started(event: ExecutionStarted, shown: Shown, facts: Facts) -> Step:
 
 def _finished(event: ExecutionFinished, shown: Shown, facts: Facts) -> Step:
     running = shown.statements.get(event.statement_id)
-    if running is None or (running.is_opening and event.status == "ok"):
+    if running is None or (event.status == "ok" and _is_elsewhere(event, running)):
         return shown.without(event.statement_id), []
     if running.act is not None:
         return _only_act_finished(event, running, shown)
@@ -172,7 +172,7 @@ def _finished(event: ExecutionFinished, shown: Shown, facts: Facts) -> Step:
     own, end = _own(event, running)
     output, answer = (_split_result(own)[0], _split_result(event)[1]) if running.is_typed else (result_text(own), "")
     output = "\n".join(filter(None, (output, end)))
-    if output or not (answer or running.has_acts):
+    if output or not (answer or running.has_acts or running.has_planned):
         content = [*result_content(running, output), *_differences(running)]
     else:
         content = [] if running.is_typed else [*statement_content(running, SOURCE_CHARS), *_differences(running)]
@@ -185,6 +185,11 @@ def _finished(event: ExecutionFinished, shown: Shown, facts: Facts) -> Step:
         meta={"rewindow": {"execution": _record(event)}},
     )
     return shown.without(event.statement_id), [*before, update, *([_answer(event, answer)] if answer else ())]
+
+
+def _is_elsewhere(event: ExecutionFinished, running: RunningStatement) -> bool:
+    """Whether the editor shows without a card what the statement did: it opened an attachment, or told a plan."""
+    return running.is_opening or (running.is_held and running.has_planned and not result_text(event))
 
 
 def _own(event: ExecutionFinished, running: RunningStatement) -> tuple[ExecutionFinished, str]:

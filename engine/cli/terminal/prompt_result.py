@@ -14,15 +14,16 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
+from ...context.tail.feed import plan_lines
 from ...core.ids import LlmResponseId, StatementId, ToolCallId
 from ...core.text import as_printed, visible
-from ...core.toolbox import call_title, tool_named
+from ...core.toolbox import PLAN, call_title, tool_named
 from ...log.events import Event
 from ...log.events.codec import encode
 from ...log.events.conversation import AgentText, StopCause, ToolCall
 from ...log.events.execution import ExecutionFinished, FileWritten, StatementRecorded
 from ...log.events.going_back import Rewound
-from ...log.events.session import ModelCallEnded
+from ...log.events.session import ModelCallEnded, PlanChanged
 from ...log.redaction import write_json
 from ...session.journal import (
     CommandsListed,
@@ -41,6 +42,8 @@ from .rendering import painted, shown_markdown
 from .streams import Printed
 
 VERSION: Final = 1
+PLANNED: Final = "Plan:"
+"""Heads the plan that a statement tells the user."""
 Change = Literal["created", "changed", "removed", "restored"]
 PromptKind = Literal["statement", "command", "task"]
 """A Python statement of the user, a slash command, or a task for a model."""
@@ -334,6 +337,8 @@ class TextOutput(JsonOutput):
                 self._block("stderr", f"{item.index}> {shown_line(item.source, _TITLE_CHARS)}")
             case ToolCall(parent_id=parent) if self._is_brief and parent not in (None, self._call):
                 self._called(item)
+            case PlanChanged(entries=entries) if self._is_brief and entries:
+                self._block("stderr", "\n".join(f"   {line}" for line in (PLANNED, *plan_lines(entries))))
             case ExecutionFinished() if item is self._fold.own:
                 self._finished(item)
             case _:
@@ -348,7 +353,7 @@ class TextOutput(JsonOutput):
 
     def _called(self, call: ToolCall) -> None:
         tool = tool_named(call.tool)
-        if tool is None or tool.kind not in ("read", "search"):
+        if call.tool != PLAN and (tool is None or tool.kind not in ("read", "search")):
             mark = "$" if tool is not None and tool.kind == "execute" else "~"
             self._block("stderr", f"   {mark} {shown_line(call_title(call.tool, call.arguments), _TITLE_CHARS)}")
 

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Final, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...context.tail.feed import divergence_phrase, moved_sentence
+from ...context.tail.feed import divergence_phrase, moved_sentence, plan_lines
 from ...context.tail.results import REST_LEFT_OUT, given_text, output_text, printed_text
 from ...context.tail.rights import entered_line, entered_sentence
 from ...core.ids import MessageId, StatementId, ToolCallId
 from ...core.text import as_printed, cut_middle, divided, plural, source_text, visible
-from ...core.toolbox import call_title, tool_named
+from ...core.toolbox import PLAN, call_title, tool_named
 from ...log.events import AnyEvent
 from ...log.events.conversation import (
     AgentReasoning,
@@ -43,7 +43,7 @@ from ...log.events.conversation import (
 from ...log.events.execution import CommandEnded, ExecutionFinished, FileWritten, StatementRecorded
 from ...log.events.going_back import Diverged, HeadMoved, ReplayBegun, Rewound
 from ...log.events.nodes import FileChanged, NodeChanged
-from ...log.events.session import DomainEntered, EnvironmentRestored
+from ...log.events.session import DomainEntered, EnvironmentRestored, PlanChanged
 from ...log.file_history import rewound_lines
 from ...log.permissions import ASKED_CHARS, CommandSubject, PermissionQuestion
 from ...log.user_message import spoken_text
@@ -60,6 +60,7 @@ from ...session.journal import (
     TextStreamed,
 )
 from ..output import shown_line
+from .prompt_result import PLANNED
 from .questions import asked, subject_shown
 from .rendering import Fragment, Highlight, Line, Markdown, diff, divided_at, indented, shown_markdown, wrapped
 from .streams import Fold, Layout, Printed
@@ -241,8 +242,15 @@ class Transcript:
                 return []
             case RunStop():
                 return self._stopped(event)
+            case PlanChanged():
+                return self._planned(event)
             case _:
                 return self._remark(event)
+
+    def _planned(self, event: PlanChanged) -> list[Fragment]:
+        lines = [PLANNED, *plan_lines(event.entries)] if event.entries else []
+        shown = [("notice", f"{line}\n") for line in lines]
+        return self._whole(event.event_id, self._wrapped(shown, INDENT)) if shown else []
 
     def _remark(self, event: AnyEvent) -> list[Fragment]:
         match event:
@@ -340,8 +348,10 @@ class Transcript:
                 self._typed.add(event.tool_call_id)
             self._foreign[event.tool_call_id] = event
             return self.note(REST_LEFT_OUT) if event.rest_left_out else []
-        title = shown_line(call_title(event.tool, event.arguments), _CALL_CHARS)
         self._parents[event.tool_call_id] = event.parent_id
+        if event.tool == PLAN:
+            return []  # because the plan follows
+        title = shown_line(call_title(event.tool, event.arguments), _CALL_CHARS)
         tool = tool_named(event.tool)
         if event.parent_id in self._typed and tool is not None and tool.kind in ("read", "search"):
             return []  # the person has just typed it

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from ...core.execution import Display, ReplayMode
 from ...core.ids import Seq
-from ...core.text import cut_line, plural
+from ...core.text import cut_line, legible_line, plural
 from ...files.tails import Expansion, FeedItem, News
 from ...log.event_log import event_at
 from ...log.events import Event
@@ -34,11 +34,13 @@ from ...log.events.session import (
     DomainEntered,
     EnvironmentRestored,
     GuidanceChanged,
+    PlanEntry,
+    PlanStatus,
     ServerConnected,
     ServerLost,
     WorkStopped,
 )
-from ...log.facts import READING, Readings
+from ...log.facts import READING, CurrentPlan, Readings
 from ...log.file_history import rewound_lines
 from ...log.timeline import Timeline
 from .past_statements import PastStatements
@@ -73,6 +75,7 @@ REBUILT: Final = "rebuilt in a new worker"
 DIFFERED: Final = "ran again with a different result"
 _LONGEST_SOURCE: Final = 80
 _LONGEST_REASON: Final = 300
+_LONGEST_ENTRY: Final = 200
 _T = TypeVar("_T")
 
 
@@ -370,6 +373,16 @@ def _failure(statement: StatementRecorded, finished: ExecutionFinished) -> str:
     return f"{said}: {cut_line(reason.partition(chr(10))[0], _LONGEST_REASON)}"
 
 
+_MARKS: Final[dict[PlanStatus, str]] = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
+
+
+def plan_lines(entries: Iterable[PlanEntry]) -> Iterable[str]:
+    """Yield a plan as lines, for the model and the terminal."""
+    for entry in entries:
+        priority = "" if entry.priority == "medium" else f" ({entry.priority} priority)"
+        yield f"{_MARKS.get(entry.status, '[?]')} {cut_line(legible_line(entry.content), _LONGEST_ENTRY)}{priority}"
+
+
 # --- all news --------------------------------------------------------------------------------------------------------
 
 
@@ -386,11 +399,13 @@ class LogNews:
         self.past = PastStatements(timeline)
         self.standing = Standing()
         self.diverged = DivergedNodes(timeline)
+        self.plan = CurrentPlan()
 
     def apply(self, event: Event) -> None:
         self.feed.apply(event)
         self.past.apply(event)
         self.standing.apply(event)
+        self.plan.apply(event)
         if type(event) in DivergedNodes.FOLLOWS:
             self.diverged.apply(event)
 
@@ -400,6 +415,7 @@ class LogNews:
         self.past.reset()
         self.standing.reset()
         self.diverged.reset()
+        self.plan.reset()
 
     @property
     def position(self) -> int:
@@ -415,6 +431,7 @@ class LogNews:
             statements_left_out=len(self.past) - len(statements),
             standing=self.standing.renders,
             diverged=dict(self.diverged.nodes),
+            plan=tuple(plan_lines(self.plan.entries)),
         )
 
 

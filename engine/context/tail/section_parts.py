@@ -29,6 +29,7 @@ NAMESPACE: Final = "namespace"
 HANDLES: Final = "Handles (name: type, document, mode, lod, tokens used/budget):\n"
 GROUPS: Final = "Groups, as they are now:\n"
 PINS: Final = "Pinned:\n"
+PLAN: Final = "Your plan, as the user sees it:\n"
 IN_RESULTS: Final = "As results show them: "
 """Begins the line of groups that results show."""
 _SMALLEST: Final = 24
@@ -308,6 +309,16 @@ class Block:
     obj_id: str
     name: str
     text: str
+
+
+def plan(lines: Sequence[str], budget: int, count: Count) -> Part:
+    """Write the first lines of the plan that fit, and the number of others."""
+    for shown in range(len(lines), 0, -1):
+        left = len(lines) - shown
+        text = PLAN + "".join(f"{line}\n" for line in (*lines[:shown], *([more(left, "step")] if left else ())))
+        if (tokens := count(text)) <= budget:
+            return Part(text, tokens)
+    return EMPTY
 
 
 def blocks(

@@ -105,6 +105,10 @@ def _pins(state: TailState, count: Count) -> Fit:
     return partial(section_parts.pins, state.pins, count=count)
 
 
+def _plan(state: TailState, count: Count) -> Fit:
+    return partial(section_parts.plan, state.news.plan, count=count)
+
+
 def _nothing(_: int) -> Part:
     return EMPTY
 
@@ -116,6 +120,7 @@ SECTIONS: Final = (
     Section("groups", 3, 64, 1 / 4, _groups),
     Section("expansions", 4, 64, 1 / 6, _expansions),
     Section("pins", 2, 24, 1 / 12, _pins),
+    Section("plan", 6, 24, 1 / 12, _plan),
 )
 """In the order of the tail."""
 

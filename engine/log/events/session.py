@@ -314,6 +314,26 @@ class TitleChanged(Event, frozen=True, kw_only=True):
     title: str
 
 
+PlanPriority = Literal["high", "medium", "low"]
+PlanStatus = Literal["pending", "in_progress", "completed"]
+
+
+class PlanEntry(Struct, frozen=True, kw_only=True):
+    """One piece of work."""
+
+    content: str
+    priority: PlanPriority = "medium"
+    status: PlanStatus = "pending"
+
+
+class PlanChanged(Event, frozen=True, kw_only=True):
+    """A statement told the user its plan, which replaces the last one; empty if there is none any more."""
+
+    kind: ClassVar[str] = "plan_changed"
+
+    entries: tuple[PlanEntry, ...] = ()
+
+
 class GuidanceFile(Struct, frozen=True):
     """A file with instructions for agents (https://agents.md): its absolute path, and its text as prompts have it."""
 
@@ -428,6 +448,7 @@ SessionEvent = (
     | OthersWrote
     | DomainEntered
     | TitleChanged
+    | PlanChanged
     | GuidanceRead
     | GuidanceChanged
     | SurroundingsRead

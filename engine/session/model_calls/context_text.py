@@ -100,6 +100,7 @@ PARTS: Final[Mapping[str, str]] = {
     "groups": "what groups show",
     "expansions": "shown by your /run",
     "pins": "what is pinned",
+    "plan": "your plan",
 }
 """A description of each section."""
 
@@ -244,6 +245,7 @@ def section_changes(sections: Mapping[str, int], rows: Sequence[HandleRow]) -> M
         "groups": groups[0] if groups else _FIXED,
         "expansions": _PASSING,
         "pins": pinned[0] if pinned else _FIXED,
+        "plan": _FIXED,
     }
 
 

@@ -2,8 +2,8 @@
 
 An operation has a structure with the row's parameters, and a function of the workspace and these. The function returns
 plain data, alone or as the `Reading` of a file. Or it returns an action that has not happened yet: a `Change` of a
-file, a `Program` to start, a `TreeAct`. It raises what the statement should see. It blocks, so its caller,
-`session.tool_calls`, runs it in a thread.
+file, a `Program` to start, a `TreeAct`, a plan (`Planned`). It raises what the statement should see. It blocks, so its
+caller, `session.tool_calls`, runs it in a thread.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from . import bash, edit, read, search, tree
+from . import bash, edit, plan, read, search, tree
 from .bash import Program
 from .change import Change, changes_of
 from .landing import Replaced, land, restore
+from .plan import Planned
 from .read import Reading, SeenFiles
 from .tree import TreeAct
 from .workspace import Workspace, name_text
@@ -35,6 +36,7 @@ OPERATIONS: Final = {
     "find": Operation(search.FindArguments, search.find),
     "grep": Operation(search.GrepArguments, search.grep),
     "ls": Operation(search.LsArguments, search.ls),
+    "plan": Operation(plan.Arguments, plan.plan),
     "read": Operation(read.ReadArguments, read.read),
     "write": Operation(edit.WriteArguments, edit.write),
     "chmod": Operation(tree.ChmodArguments, tree.chmod),
@@ -54,6 +56,7 @@ __all__ = [
     "OPERATIONS",
     "Change",
     "Operation",
+    "Planned",
     "Program",
     "Reading",
     "Replaced",

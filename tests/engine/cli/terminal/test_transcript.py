@@ -31,7 +31,7 @@ from engine.log.events.conversation import (
 from engine.log.events.execution import CommandEnded, ExecutionFinished, FileWritten, StatementRecorded
 from engine.log.events.going_back import ReplayBegun
 from engine.log.events.nodes import FileChanged, NodeChanged
-from engine.log.events.session import DomainEntered, EnvironmentRestored, TitleChanged
+from engine.log.events.session import DomainEntered, EnvironmentRestored, PlanChanged, PlanEntry, TitleChanged
 from engine.log.permissions import CommandSubject, FileSubject, PermissionQuestion, StatementSubject, TreeSubject
 from engine.session.journal import Item, ModelRetried, OutputStreamed, ReasoningStreamed, StatementRerun, TextStreamed
 from tests.support.rich_log import events_of, rich_items
@@ -95,6 +95,13 @@ def test_another_model_that_answers_is_named() -> None:
     assert shown([retried]) == f"[{note}"
     assert shown([replace(retried, withdrawn=True)]) == f"[the reply broke off and was discarded: {note}"
     assert shown([replace(retried, instead="")]) == ""
+
+
+def test_plan_is_shown_and_its_call_is_not() -> None:
+    call = ToolCall(tool_call_id=ToolCallId("h"), tool="plan", arguments={"entries": "[]"}, parent_id=CALL)
+    told = PlanChanged(entries=(PlanEntry(content="Read it", status="completed"), PlanEntry(content="Fix\x1b it")))
+    assert shown([call, told]) == "Plan:\n[x] Read it\n[ ] Fix\\x1b it\n"
+    assert shown([call, PlanChanged()]) == ""
 
 
 def test_condensation_is_noted_unless_compact_reports_it() -> None:

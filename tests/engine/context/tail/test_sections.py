@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.context.tail.section_parts import HISTORY_TOKENS, Block, Surface, Table, blocks
+from engine.context.tail.section_parts import HISTORY_TOKENS, PLAN, Block, Surface, Table, blocks
 from engine.context.tail.sections import TailState, assemble
 from engine.core.tokens import count
 from engine.files.group import GroupHandle
@@ -109,6 +109,7 @@ _NEWS = st.builds(
     ).map(tuple),
     statements_left_out=st.integers(0, 300),
     expansions_left_out=st.integers(0, 300),
+    plan=st.lists(_TEXT.map(lambda text: f"[ ] {' '.join(text.split())}"), max_size=9).map(tuple),
 )
 _POLICIES = st.dictionaries(
     _NODES, st.builds(Policy, name=_NAMES, arguments=st.just({"tokens": "All", "lod": "1", "mode": None}))
@@ -170,6 +171,18 @@ def test_no_section_starves_another(budget: int) -> None:
     assert "h1:\nbecause" in tail.text
     assert "g0:\n# x = 1" in tail.text
     assert "omitted for lack of room: g" in tail.text
+
+
+def test_a_plan_without_room_is_cut_and_its_steps_counted() -> None:
+    lines = tuple(f"[ ] step {number}" for number in range(100))
+    whole = assemble(TailState(news=News(plan=lines)), 10_000, count)
+    assert whole.text == PLAN + "".join(f"{line}\n" for line in lines)
+    cut = assemble(TailState(news=News(plan=lines)), 60, count)
+    assert cut.text.startswith(f"{PLAN}[ ] step 0\n")
+    shown = cut.text.count("[ ]")
+    assert cut.text.endswith(f"... {100 - shown} more steps\n")
+    assert cut.sections == {"plan": cut.tokens}
+    assert assemble(TailState(news=News(plan=lines)), 5, count).text == ""
 
 
 def test_blocks_are_whole_and_what_has_no_room_is_named() -> None:
