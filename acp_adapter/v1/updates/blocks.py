@@ -204,12 +204,13 @@ def announced_statement(event: StatementRecorded, running: RunningStatement, tit
     )
 
 
-def announcement(call: ToolCallId, shown: Shown, facts: Facts) -> Step:
+def announcement(call: ToolCallId, shown: Shown, facts: Facts, status: ToolCallStatus = "pending") -> Step:
     """Announce the statement with that call, if no update has announced it so far."""
     for statement, running in shown.statements.items():
         recorded = facts.statement(statement) if running.call == call and running.is_held else None
         if recorded is not None:
-            return shown.with_statement(replace(running, is_held=False)), [announced_statement(recorded, running)]
+            announced = announced_statement(recorded, running).model_copy(update={"status": status})
+            return shown.with_statement(replace(running, is_held=False)), [announced]
     return shown, []
 
 

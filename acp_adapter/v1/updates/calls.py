@@ -85,7 +85,8 @@ def started(event: ToolCall, shown: Shown, facts: Facts) -> Step:
         return shown if statement is None else shown.with_statement(replace(statement, has_planned=True)), before
     if statement is not None:
         shown = shown.with_statement(replace(statement, has_acts=True))
-        shown, before = announcement(statement.call, shown, facts) if statement.tool else (shown, before)
+        if statement.tool is not None:
+            shown, before = announcement(statement.call, shown, facts, "in_progress")
     helper = RunningCall(event, event.tool_call_id)
     return shown.with_helper(helper), [*before, _begun(helper, shown, facts)]
 

@@ -21,7 +21,7 @@ from engine.log.event_log import Lookup, lookup_in
 from engine.log.events import EVENTS, Event
 from engine.log.events.execution import ExecutionStarted
 from engine.log.events.nodes import RevisionAdopted
-from engine.log.facts import Payloads, SessionFacts, Spending
+from engine.log.facts import CurrentPlan, Payloads, SessionFacts, Spending
 from engine.log.rebuild_plan import History, KeptValues
 from engine.log.redaction import Redactor
 from engine.log.rights import Domains
@@ -53,7 +53,7 @@ AT: Lookup = lookup_in(rich_log())
 TIMELINE = timeline_of(rich_log())
 OF_A_PATH: tuple[Callable[[], Any], ...] = (
     partial(Timeline, AT), SeenFiles, partial(Account, TIMELINE), partial(CycleFold, AT), Payloads,
-    partial(DivergedNodes, TIMELINE),
+    partial(DivergedNodes, TIMELINE), CurrentPlan,
     lambda: Domains(SessionFacts()),
 )  # fmt: skip
 OF_THE_LOG: tuple[Callable[[], Any], ...] = (
