@@ -153,7 +153,7 @@ def _told(
             subject = title = f"MCP server {event.server}"
             sentence, is_bad = lost_sentence(event), True
     question: list[WireModel] = []
-    if is_live and isinstance(event, DomainEntered) and event.statements:
+    if isinstance(event, DomainEntered) and event.statements:
         # The content of the call is that of the question, which follows.
         question = [ToolCall(tool_call_id=event.call, title=REBUILD, kind="other", status="pending")]
         shown = replace(shown, rebuild=event.call)

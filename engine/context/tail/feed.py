@@ -431,7 +431,7 @@ class LogNews:
             statements_left_out=len(self.past) - len(statements),
             standing=self.standing.renders,
             diverged=dict(self.diverged.nodes),
-            plan=tuple(plan_lines(self.plan.entries)),
+            plan=tuple(plan_lines(self.plan.entries[:KEPT_ITEMS])),
         )
 
 

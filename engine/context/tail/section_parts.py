@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Final
 
 from ...core.text import DOTS, more, plural
@@ -313,12 +314,16 @@ class Block:
 
 def plan(lines: Sequence[str], budget: int, count: Count) -> Part:
     """Write the first lines of the plan that fit, and the number of others."""
-    for shown in range(len(lines), 0, -1):
-        left = len(lines) - shown
-        text = PLAN + "".join(f"{line}\n" for line in (*lines[:shown], *([more(left, "step")] if left else ())))
-        if (tokens := count(text)) <= budget:
-            return Part(text, tokens)
-    return EMPTY
+    costs = [count(f"{line}\n") for line in lines]
+    room = budget - count(PLAN)
+    shown = list(lines)
+    if sum(costs) > room:
+        room -= count(f"{more(len(lines), 'step')}\n")
+        fits = sum(1 for total in accumulate(costs) if total <= room)
+        shown = [*lines[:fits], more(len(lines) - fits, "step")] if fits else []
+    text = PLAN + "".join(f"{line}\n" for line in shown) if shown else ""
+    tokens = count(text)
+    return Part(text, tokens) if 0 < tokens <= budget else EMPTY
 
 
 def blocks(
