@@ -156,7 +156,7 @@ def news(updates: list[dict[str, Any]]) -> list[str]:
 
 
 def test_server_is_told_once_and_is_no_card(tmp_path: Path, project: Path) -> None:
-    dead = {"name": "dead", "command": "/no/such/program", "args": [], "env": []}
+    dead: dict[str, Any] = {"name": "dead", "command": "/no/such/program", "args": [], "env": []}
     with Agent(tmp_path / "state", "--model", scripted(tmp_path, {"statement": "1"}, {}, {})) as agent:
         agent.initialize(session={"notices": {}})
         session = agent.call("session/new", {"cwd": str(project), "mcpServers": [dead]})["sessionId"]
