@@ -1,10 +1,10 @@
 """What a session's prompts say about its project: the surroundings, skills, and the files with instructions for agents.
 
 Prompts begin with the files as they were at the session's first model call, so that providers can cache the beginning.
-A change is told once, in the feed. It becomes part of the beginning at the next condensation or in the next process. A
-file further down is found when a statement shows or writes something beside it. The surroundings stay as they were at
-the first call, on the log, so a later process sends the same text. Must not know how a prompt is built;
-`files.guidance` knows which files count. Called by `agent_loop` before each model call.
+A change is told once, in the feed. It becomes part of the beginning at the next condensation, when the head moves, or
+in the next process. A file further down is found when a statement shows or writes something beside it. The surroundings
+stay as they were at the first call, on the log, so a later process sends the same text. Must not know how a prompt is
+built; `files.guidance` knows which files count. Called by `agent_loop` before each model call.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ..files.prompt_files import PromptFiles, prompt_files, skills_within
 from ..files.surroundings import surroundings
 from ..log.events import Event
 from ..log.events.execution import ExecutionFinished, FileWritten
+from ..log.events.going_back import HeadMoved
 from ..log.events.session import (
     GuidanceChanged,
     GuidanceFile,
@@ -120,11 +121,13 @@ class Guidance:
         self._rebuilds = True
         self._known = KnownGuidance()
         parts.log.follow(self._known.apply, KnownGuidance.FOLLOWS)
+        # On another branch, the feed does not have what was told on this one.
+        parts.log.follow(lambda _: self.rebuild(), {HeadMoved})
         self._surroundings = KnownSurroundings()
         parts.log.follow(self._surroundings.apply, KnownSurroundings.FOLLOWS)
 
     def rebuild(self) -> None:
-        """Take changes into the beginning of the next prompt, because it is built anew anyway."""
+        """Take changes into the beginning of the next prompt, which no longer has what told of them."""
         self._rebuilds = True
 
     async def refresh(self) -> ProjectNotes:

@@ -70,6 +70,27 @@ async def test_files_further_down_are_told_when_something_there_is_used(tmp_path
     assert "web/CLAUDE.md has instructions for agents, which count from now on:\nUse tabs." in second.tail
 
 
+async def test_prompts_have_what_was_told_before_a_rewind(tmp_path: Path, project: Path) -> None:
+    write(project / "web/CLAUDE.md", "Use tabs.")
+    write(project / "web/page.py", "x = 1\n")
+    model = AnsweringModel(runs("1", "view('web/page.py')", "view('web/page.py')"))
+    async with session_in(project, state=tmp_path, model=model) as session:
+        await session.accept("one").end()
+        await session.accept("go").end()
+        (project / "AGENTS.md").write_text("Write tests last.")
+        await session.accept("go on").end()
+        assert {event.path for event in events_of(session, GuidanceChanged)} == {
+            str(project / "AGENTS.md"),
+            str(project / "web/CLAUDE.md"),
+        }
+        await session.rewind(1)
+        sent = len(model.prompts)
+        await session.accept("again").end()
+    for prompt in model.prompts[sent:]:
+        assert "Write tests last." in prompt.instructions
+        assert "Use tabs." in prompt.instructions
+
+
 async def test_a_session_without_such_files_reads_nothing_of_them(tmp_path: Path) -> None:
     model = AnsweringModel(says("Done."))
     async with session_in(tmp_path, model=model) as session:
