@@ -28,9 +28,11 @@ class AnsweringModel:
         asked, answer = (self.prompts, self._answer) if prompt.statements else (self.summary_prompts, self._sum_up)
         assert answer is not None
         asked.append(prompt)
-        for signal in answer(prompt):
+        signals = answer(prompt)
+        for signal in signals:
             yield signal
-        yield ReplyEnded()
+        if not any(isinstance(signal, ReplyEnded) for signal in signals):
+            yield ReplyEnded()
 
     async def aclose(self) -> None:
         """Counts how often it was closed."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Final
 
-from ...context.model import ModelError, Prompt, TextDelta
+from ...context.model import CallRetried, ModelError, Prompt, ReplyEnded, TextDelta
 from ...context.tail.past_statements import PastStatements
 from ...context.tail.prompt import message_text, shortened
 from ...context.view.condensation import Cut, choose_cut, current_request, unread
@@ -47,6 +47,8 @@ why, what was found out, which files and names matter and in which state they ar
 specific and brief, at most {words} words. The statements that you ran stay listed beside your summary, so say what came
 of them, and do not repeat them. Write nothing but the summary.
 """
+NO_SUMMARY: Final = "the model could not write a summary, so the session makes one: %s"
+INCOMPLETE: Final = {"length": "its reply was cut for its length", "refusal": "it refused"}
 _EXCERPT_CHARS: Final = 4_000
 """The most of each message that the model gets for its summary."""
 
@@ -148,11 +150,25 @@ class Condenser:
             statements=False,
             calls_tools=self._model.calls_tools,
         )
+        pieces: list[str] = []
+        ended = ReplyEnded()
         try:
             async with aclosing(self._model.reply(prompt)) as signals:
-                pieces = [signal.text async for signal in signals if isinstance(signal, TextDelta)]
+                async for signal in signals:
+                    match signal:
+                        case TextDelta(text=text):
+                            pieces.append(text)
+                        case CallRetried(withdrawn=True):
+                            pieces.clear()
+                        case ReplyEnded():
+                            ended = signal
+                        case _:
+                            pass
         except ModelError as error:
-            logger.warning("the model could not write a summary, so the session makes one: %s", error)
+            logger.warning(NO_SUMMARY, error)
+            return []
+        if ended.cause != "end":
+            logger.warning(NO_SUMMARY, INCOMPLETE[ended.cause])
             return []
         return "".join(pieces).strip().splitlines()
 

@@ -6,18 +6,21 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import anyio
 import pytest
 from msgspec.structs import replace
 
 from engine.context.model import (
+    CallRetried,
     ContextTooLongError,
     Model,
     ModelError,
     ModelSignal,
     Prompt,
     ReasoningDelta,
+    ReplyEnded,
     StatementAsked,
     TextDelta,
 )
@@ -180,6 +183,31 @@ async def test_session_replaces_a_failed_summary_of_the_model(tmp_path: Path, ca
         await run(session, "/compact")
         assert "The user asked: count the words" in (events_of(session, Condensation)[0].summary or "")
         assert "overloaded" in caplog.text
+
+
+async def test_a_withdrawn_reply_is_not_in_the_summary(tmp_path: Path) -> None:
+    def break_off(_: Prompt) -> Sequence[ModelSignal]:
+        again = CallRetried(2, 5, 0.0, "it broke off", withdrawn=True)
+        return [TextDelta("The words were cou"), again, TextDelta("The words were counted.")]
+
+    async with opened(tmp_path, AnsweringModel(runs(LONG), break_off)) as session:
+        await run(session, "count the words")
+        await run(session, "/compact")
+        summary = events_of(session, Condensation)[0].summary
+        assert summary == "Summary of what came before:\nThe words were counted."
+
+
+@pytest.mark.parametrize("cause", ["refusal", "length"])
+async def test_session_replaces_an_incomplete_summary(tmp_path: Path, cause: Literal["refusal", "length"]) -> None:
+    def refuse(_: Prompt) -> Sequence[ModelSignal]:
+        return [TextDelta("I can't help with that."), ReplyEnded(cause)]
+
+    async with opened(tmp_path, AnsweringModel(runs(LONG), refuse)) as session:
+        await run(session, "count the words")
+        await run(session, "/compact")
+        summary = events_of(session, Condensation)[0].summary or ""
+        assert "The user asked: count the words" in summary
+        assert "help" not in summary
 
 
 async def test_a_provider_that_takes_less_than_the_budget_gets_less(tmp_path: Path) -> None:
