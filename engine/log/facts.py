@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ..core.ids import BranchId, PayloadId, ToolCallId
 from .events import UNSTAMPED, Event
-from .events.conversation import AgentReasoning, AgentText, RunStop, ToolCall
+from .events.conversation import AgentReasoning, AgentText, RunStop, SummaryCallEnded, ToolCall
 from .events.execution import ExecutionStarted, StatementRecorded
 from .events.going_back import EditBegun
 from .events.nodes import AsyncPayloadApplied, AsyncPayloadDropped, AsyncPayloadPrepared, NodesTicked, TickApplied
@@ -284,7 +284,7 @@ class Spent(Struct, frozen=True):
     dollars: float = 0.0
     unpriced: int = 0
 
-    def with_call(self, call: ModelCallEnded) -> Spent:
+    def with_call(self, call: ModelCallEnded | SummaryCallEnded) -> Spent:
         """Return the sum with another call."""
         return replace(
             self,
@@ -298,16 +298,16 @@ class Spent(Struct, frozen=True):
 
 
 class Spending:
-    """Adds up what the calls of a session took. Only the log calls `apply`."""
+    """Adds up what the calls of a session took, those for summaries too. Only the log calls `apply`."""
 
-    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((ModelCallEnded,))
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((ModelCallEnded, SummaryCallEnded))
 
     def __init__(self) -> None:
         self._by_model: dict[str, Spent] = {}
         self.total = Spent()
 
     def apply(self, event: Event) -> None:
-        if isinstance(event, ModelCallEnded):
+        if isinstance(event, ModelCallEnded | SummaryCallEnded):
             self.total = self.total.with_call(event)
             self._by_model[event.model] = self._by_model.get(event.model, Spent()).with_call(event)
 

@@ -284,6 +284,8 @@ class SessionRuntime:
         if self._loop is None:
             condenser = Condenser(
                 log=self.parts.log,
+                journal=self.parts.journal,
+                minter=self.parts.minter,
                 view=self.parts.view.view,
                 projector=self.projector,
                 past=self._news.past,

@@ -39,6 +39,7 @@ from engine.log.events.conversation import (
     NoCutPossible,
     ResultRerendered,
     RunStop,
+    SummaryCallEnded,
     ToolCall,
     ToolResult,
     UserMessage,
@@ -62,7 +63,7 @@ def step(event: ConversationEvent, shown: Shown, facts: Facts, is_live: bool) ->
             return shown, [_rerendered(event)]
         case CondensationRequest():
             return _condensation_started(event, shown)
-        case Condensation(summary=None):
+        case Condensation(summary=None) | SummaryCallEnded():
             return shown, []
         case Condensation():
             count = len(event.forgotten)

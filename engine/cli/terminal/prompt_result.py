@@ -20,7 +20,7 @@ from ...core.text import as_printed, visible
 from ...core.toolbox import PLAN, call_title, tool_named
 from ...log.events import Event
 from ...log.events.codec import encode
-from ...log.events.conversation import AgentText, StopCause, ToolCall
+from ...log.events.conversation import AgentText, StopCause, SummaryCallEnded, ToolCall
 from ...log.events.execution import ExecutionFinished, FileWritten, StatementRecorded
 from ...log.events.going_back import Rewound
 from ...log.events.session import ModelCallEnded, PlanChanged
@@ -77,7 +77,7 @@ class FileChange(Struct, frozen=True, kw_only=True):
 class Usage(Struct, frozen=True, kw_only=True):
     """Tokens of all model calls.
 
-    `sent_tokens` is our own count; the others are the provider's, None if unknown.
+    `sent_tokens` is our own count, without the calls for summaries; the others are the provider's, None if unknown.
     """
 
     model_calls: int = 0
@@ -147,7 +147,7 @@ class PromptFold:
                 self._digests[path] = (before, event.after_digest)
             case Rewound(cancelled=False, restored=restored):
                 self._restored.update(file.path for file in restored)
-            case ModelCallEnded() if self._calls_model:
+            case ModelCallEnded() | SummaryCallEnded() if self._calls_model:
                 self.usage = _added(self.usage, event)
             case _:
                 pass
@@ -228,10 +228,10 @@ def _change(before: str, after: str) -> Change:
     return "created" if not before else "changed" if after else "removed"
 
 
-def _added(usage: Usage, call: ModelCallEnded) -> Usage:
+def _added(usage: Usage, call: ModelCallEnded | SummaryCallEnded) -> Usage:
     return Usage(
         model_calls=usage.model_calls + 1,
-        sent_tokens=usage.sent_tokens + call.used,
+        sent_tokens=usage.sent_tokens + (call.used if isinstance(call, ModelCallEnded) else 0),
         input_tokens=_sum(usage.input_tokens, call.input_tokens),
         cached_tokens=_sum(usage.cached_tokens, call.cached_tokens),
         output_tokens=_sum(usage.output_tokens, call.output_tokens),

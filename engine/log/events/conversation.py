@@ -179,6 +179,22 @@ class CondensationRequest(Event, frozen=True, kw_only=True):
     reason: CondensationReason = "asked"
 
 
+class SummaryCallEnded(Event, frozen=True, kw_only=True):
+    """The model call for the summary of a condensation has ended. Its reply is no part of the conversation.
+
+    `answered`, `model`, the provider's counts of tokens, and `dollars` are as in ModelCallEnded.
+    """
+
+    kind: ClassVar[str] = "summary_call_ended"
+
+    answered: bool
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+    model: str = ""
+    dollars: float | None = None
+
+
 class NoCutPossible(Event, frozen=True, kw_only=True):
     """A condensation was requested, but nothing can leave the View. `tokens` is the size of its messages."""
 
@@ -197,5 +213,6 @@ ConversationEvent = (
     | RunStop
     | Condensation
     | CondensationRequest
+    | SummaryCallEnded
     | NoCutPossible
 )

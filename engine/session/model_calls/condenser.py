@@ -1,8 +1,9 @@
 """Condenses a View: chooses the messages that leave it, gets their summary, and appends the Condensation.
 
-Owns the order of these steps, and fits a summary into its tokens. `context.view` chooses the messages. The model writes
-the summary if it can; otherwise it is made from the request cycles. If nothing can be condensed, that is the event
-NoCutPossible, not an error, and the projection shortens the prompt. Called by the agent loop.
+Owns the order of these steps and the record of the model's call, and fits a summary into its tokens. `context.view`
+chooses the messages. The model writes the summary if it can; otherwise it is made from the request cycles. If nothing
+can be condensed, that is the event NoCutPossible, not an error, and the projection shortens the prompt. Called by the
+agent loop.
 """
 
 from __future__ import annotations
@@ -10,15 +11,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import aclosing
-from typing import Final
+from typing import Final, Literal
 
-from ...context.model import CallRetried, ModelError, Prompt, ReplyEnded, TextDelta
+from ...context.model import (
+    CallDelayed,
+    CallRetried,
+    ModelError,
+    ModelSignal,
+    Prompt,
+    ReplyEnded,
+    TextDelta,
+    TokensUsed,
+)
 from ...context.tail.past_statements import PastStatements
 from ...context.tail.prompt import message_text, shortened
 from ...context.view.condensation import Cut, choose_cut, current_request, unread
 from ...context.view.entries import Summary
 from ...context.view.view import Window
-from ...core.ids import MessageId
+from ...core.ids import MessageId, Minter, ToolCallId
 from ...core.text import DOTS, left_out
 from ...log.cycles import CycleFold, summary_lines
 from ...log.event_log import EventLog
@@ -28,12 +38,14 @@ from ...log.events.conversation import (
     CondensationReason,
     CondensationRequest,
     NoCutPossible,
+    SummaryCallEnded,
     ToolCall,
     ToolResult,
     UserMessage,
 )
 from ...runtime.environment import Environment
 from ..cancellation import Cancellation
+from ..journal import Journal, ModelDelayed, ModelRetried
 from ..model_choice import ModelChoice
 from .projector import Projector
 
@@ -60,6 +72,8 @@ class Condenser:
         self,
         *,
         log: EventLog,
+        journal: Journal,
+        minter: Minter,
         view: Window,
         projector: Projector,
         past: PastStatements,
@@ -67,6 +81,8 @@ class Condenser:
         model: ModelChoice,
     ) -> None:
         self._log = log
+        self._journal = journal
+        self._minter = minter
         self._view = view
         self._projector = projector
         self._past = past
@@ -142,6 +158,7 @@ class Condenser:
         return await _fitting(environment, lines, tokens)
 
     async def _by_model(self, forgotten: Sequence[Event], tokens: int) -> list[str]:
+        call = self._minter.llm_response()
         transcript = "\n\n".join(_excerpt(event) for event in forgotten)
         prompt = Prompt(
             instructions=INSTRUCTIONS.format(words=tokens // 2),
@@ -150,27 +167,75 @@ class Condenser:
             statements=False,
             calls_tools=self._model.calls_tools,
         )
-        pieces: list[str] = []
-        ended = ReplyEnded()
+        reply = _Reply()
         try:
             async with aclosing(self._model.reply(prompt)) as signals:
                 async for signal in signals:
-                    match signal:
-                        case TextDelta(text=text):
-                            pieces.append(text)
-                        case CallRetried(withdrawn=True):
-                            pieces.clear()
-                        case ReplyEnded():
-                            ended = signal
-                        case _:
-                            pass
+                    if isinstance(signal, CallRetried | CallDelayed):
+                        self._hold_up(signal, call)
+                    reply.take(signal)
         except ModelError as error:
             logger.warning(NO_SUMMARY, error)
             return []
-        if ended.cause != "end":
-            logger.warning(NO_SUMMARY, INCOMPLETE[ended.cause])
+        finally:
+            self._log.append(reply.ended(self._model.answering))
+        if reply.cause != "end":
+            logger.warning(NO_SUMMARY, INCOMPLETE[reply.cause])
             return []
-        return "".join(pieces).strip().splitlines()
+        return "".join(reply.pieces).strip().splitlines()
+
+    def _hold_up(self, signal: CallRetried | CallDelayed, call: str) -> None:
+        """Publish why there is no summary yet. Nothing of it was streamed, so nothing is withdrawn."""
+        if isinstance(signal, CallDelayed):
+            self._journal.signal(ModelDelayed(signal.reason, ToolCallId(f"delay_{call}")))
+            return
+        self._journal.signal(
+            ModelRetried(
+                signal.attempt,
+                signal.attempts,
+                signal.seconds,
+                signal.reason,
+                ToolCallId(f"retry_{call}"),
+                instead=signal.instead,
+            )
+        )
+
+
+class _Reply:
+    """A model's summary: its pieces that count, and what the provider says of the call."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.cause: Literal["end", "length", "refusal"] = "end"
+        self._used: TokensUsed | None = None
+        self._is_answered = False
+
+    def take(self, signal: ModelSignal) -> None:
+        """Take the next part of the reply."""
+        self._is_answered = self._is_answered or not isinstance(signal, CallRetried | CallDelayed)
+        match signal:
+            case TextDelta(text=text):
+                self.pieces.append(text)
+            case CallRetried(withdrawn=True):
+                self.pieces.clear()
+            case TokensUsed():
+                self._used = signal
+            case ReplyEnded(cause=cause):
+                self.cause = cause
+            case _:
+                pass
+
+    def ended(self, model: str) -> SummaryCallEnded:
+        """Return the event of the end of the call of `model`."""
+        used = self._used
+        return SummaryCallEnded(
+            answered=self._is_answered,
+            input_tokens=None if used is None else used.input_tokens,
+            cached_tokens=None if used is None else used.cached_tokens,
+            output_tokens=None if used is None else used.output_tokens,
+            model=model,
+            dollars=None if used is None else used.dollars,
+        )
 
 
 async def _fitting(environment: Environment, lines: Sequence[str], tokens: int) -> str:

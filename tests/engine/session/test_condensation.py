@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.context.model import (
+    CallDelayed,
     CallRetried,
     ContextTooLongError,
     Model,
@@ -23,6 +24,7 @@ from engine.context.model import (
     ReplyEnded,
     StatementAsked,
     TextDelta,
+    TokensUsed,
 )
 from engine.context.tail.prompt import message_text
 from engine.context.view import Summary, ViewFold
@@ -35,13 +37,16 @@ from engine.log.events.conversation import (
     CondensationRequest,
     NoCutPossible,
     RunStop,
+    SummaryCallEnded,
     ToolCall,
     ToolResult,
     UserMessage,
 )
 from engine.log.events.session import ContextMeasured, ModelCallEnded, ProjectionSent, SessionOpened, ViewEnforced
+from engine.log.facts import Spending, Spent
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import SessionRow, Store
+from engine.session.journal import ModelDelayed, ModelRetried
 from engine.session.session import Session
 from tests.support.models import AnsweringModel, runs, says
 from tests.support.sessions import events_of, session_in, sessions_of
@@ -208,6 +213,43 @@ async def test_session_replaces_an_incomplete_summary(tmp_path: Path, cause: Lit
         summary = events_of(session, Condensation)[0].summary or ""
         assert "The user asked: count the words" in summary
         assert "help" not in summary
+
+
+async def test_summary_calls_are_counted_and_their_retries_shown(tmp_path: Path) -> None:
+    def answer(_: Prompt) -> Sequence[ModelSignal]:
+        return [
+            CallDelayed("loading"),
+            CallRetried(2, 5, 0.0, "overloaded", withdrawn=True),
+            TextDelta("The words were counted."),
+            TokensUsed(1_000, 20, 300, 0.5),
+        ]
+
+    async with opened(tmp_path, AnsweringModel(runs(LONG), answer)) as session:
+        await run(session, "count the words")
+        subscription = session.subscribe()
+        await run(session, "/compact")
+        (ended,) = events_of(session, SummaryCallEnded)
+        assert ended.answered
+        spending = Spending()
+        for event in session.events:
+            spending.apply(event)
+        assert spending.total == Spent(3, 1_000, 300, 20, 0.5, unpriced=2)
+        await run(session, "/cost")
+        assert "3 calls, 1,000 tokens read (300 from a cache), 20 written" in said(session)
+    shown = [item async for batch in subscription.batches(0) for item in batch]
+    (delayed,) = [item for item in shown if isinstance(item, ModelDelayed)]
+    (retried,) = [item for item in shown if isinstance(item, ModelRetried)]
+    assert (delayed.reason, retried.reason, retried.withdrawn) == ("loading", "overloaded", False)
+
+
+async def test_failed_summary_call_is_counted(tmp_path: Path) -> None:
+    def fail(_: Prompt) -> Sequence[ModelSignal]:
+        raise ModelError("overloaded")
+
+    async with opened(tmp_path, AnsweringModel(runs(LONG), fail)) as session:
+        await run(session, "count the words")
+        await run(session, "/compact")
+        assert [ended.answered for ended in events_of(session, SummaryCallEnded)] == [False]
 
 
 async def test_a_provider_that_takes_less_than_the_budget_gets_less(tmp_path: Path) -> None:
