@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from acp_adapter.sign_in import SIGN_IN
-from engine.context.models.providers import NAMED, how_to_set
+from engine.context.models.providers import NAMED, NO_PROVIDER, how_to_set
 from tests.support.agents import Agent
 from tests.support.llm_server import Answer, llm_server
 
@@ -31,7 +31,7 @@ def refused(agent: Agent, session: str) -> str:
         ("provider:openai:gpt-5", f"openai:gpt-5 needs credentials: {TO_DO}"),
         (
             "provider:nosuch:x",
-            "nosuch:x cannot be used: Unknown provider: nosuch; REWINDOW_MODEL chooses another model",
+            f"{NO_PROVIDER.format(name='nosuch', names=', '.join(NAMED))}; set REWINDOW_MODEL, and restart the agent.",
         ),
     ],
 )

@@ -38,7 +38,11 @@ def _scripted(argument: str, _patience: Patience, _environ: Mapping[str, str]) -
 
 def _provider(argument: str, patience: Patience, environ: Mapping[str, str]) -> Model:
     from .provider import ProviderModel
+    from .providers import check_provider
 
+    name, _, model = argument.partition(":")
+    if name and model:
+        check_provider(name)
     return ProviderModel.from_spec(argument, environ, patience)
 
 

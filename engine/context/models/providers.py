@@ -7,7 +7,9 @@ other modules of models, and by `Host` (`setup_of`).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
+from importlib.util import find_spec
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -204,6 +206,7 @@ PROVIDERS: Final = (
 _KIND: Final = "provider:"
 _WEB: Final = ("http", "https")
 NO_ADDRESS: Final = "{variable} is no web address without blanks and control characters, such as {example}"
+NO_PROVIDER: Final = "there is no provider {name!r}; name a model as PROVIDER:MODEL, with a provider such as {names}"
 NAMED: Final = {provider.name: provider for provider in PROVIDERS}
 ALIASED: Final = {alias: provider for provider in PROVIDERS for alias in provider.aliases}
 
@@ -338,6 +341,29 @@ def provider_of(name: str, environ: Mapping[str, str]) -> Provider:
     if meant.address is not None and _elsewhere(meant.address, environ):
         return NAMED[meant.address.otherwise]
     return meant
+
+
+_LIBRARY: Final = "pydantic_ai"
+_WITHOUT_MODULE: Final = ("azure-responses", "google-decisions", "openai-decisions")
+"""Providers of the library that share the module of another one."""
+_GATEWAY: Final = "gateway/"
+
+
+def check_provider(name: str) -> None:
+    """Check that there is a provider of this name. Without the library any name passes, because no model works yet.
+
+    A provider has a module in the library, which is looked up but not imported.
+
+    Raises:
+        InvalidRequestError: there is none.
+    """
+    library = find_spec(_LIBRARY)
+    if name in NAMED or name in ALIASED or name in _WITHOUT_MODULE or name.startswith(_GATEWAY) or library is None:
+        return
+    module = name.replace("-", "_")
+    folders = (library.submodule_search_locations or ()) if module.isidentifier() else ()
+    if not any(os.path.exists(os.path.join(folder, "providers", f"{module}.py")) for folder in folders):
+        raise InvalidRequestError(NO_PROVIDER.format(name=name, names=", ".join(NAMED)))
 
 
 def _elsewhere(address: Address, environ: Mapping[str, str]) -> bool:

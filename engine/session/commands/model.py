@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...context.models import MODELS
 from ...core.errors import InvalidRequestError
 from ...core.text import code_span, more, plural
 from ...log.facts import Spent
 from ..model_choice import MODEL, THINKING, THINKING_LEVELS
 from . import CommandContext
 
+NO_MODEL: Final = "no model {name!r} is offered; name another one as PROVIDER:MODEL, such as openai:{name}"
 _MOST: Final = 40
 """The most models in a list."""
 
@@ -36,13 +38,18 @@ def model_glance(context: CommandContext, argument: str) -> str:
 
 
 def _spec(name: str, offered: dict[str, str]) -> str:
-    """Return the model that a person means: a name, a name without `provider:`, or the only one with this ending."""
+    """Return the model that a person means: a name, a name without `provider:`, or the only one with this ending.
+
+    Raises InvalidRequestError for a name that cannot be one.
+    """
     if name in offered:
         return name
     endings = [spec for spec in offered if spec.endswith(f":{name}")]
     if len(endings) == 1:
         return endings[0]
     kind = name.partition(":")[0]
+    if kind not in MODELS and ":" not in name:
+        raise InvalidRequestError(NO_MODEL.format(name=name))
     return name if ":" not in name or kind in ("provider", "scripted") else f"provider:{name}"
 
 

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from engine.context.models.catalog import Catalog
+from engine.context.models.providers import NAMED, NO_PROVIDER
 from engine.core.clock import SystemClock
 from engine.core.errors import InvalidRequestError
 from engine.log.events.conversation import AgentText, RunStop
 from engine.log.events.session import ConfigChanged, ModelCallEnded, ProjectionSent
 from engine.log.store.memory import MemoryStore
+from engine.session.commands.model import NO_MODEL
 from engine.session.model_calls.projector import Room
 from engine.session.session import Session
 from tests.support.llm_answers import anthropic, chat
@@ -144,6 +146,28 @@ async def test_a_wrong_name_changes_nothing(tmp_path: Path, server: LlmServer) -
     async with chatting(tmp_path, server) as session:
         assert "`/model` lists the models." in await answer_to(session, "/model nope")
         assert values(session)["model"] == CHAT
+
+
+@pytest.mark.parametrize(
+    ("typed", "reason"),
+    [
+        ("qwen3:8b", NO_PROVIDER.format(name="qwen3", names=", ".join(NAMED))),
+        ("antropic:claude", NO_PROVIDER.format(name="antropic", names=", ".join(NAMED))),
+        ("provider:../x:m", NO_PROVIDER.format(name="../x", names=", ".join(NAMED))),
+        ("gpt-5", NO_MODEL.format(name="gpt-5")),
+    ],
+)
+async def test_a_model_of_no_provider_is_refused(tmp_path: Path, server: LlmServer, typed: str, reason: str) -> None:
+    async with chatting(tmp_path, server) as session:
+        assert (await answer_to(session, f"/model {typed}")).startswith(reason)
+        assert values(session)["model"] == CHAT
+
+
+@pytest.mark.parametrize("name", ["cohere", "moonshotai", "azure-responses", "github-copilot", "gateway/openai"])
+async def test_providers_of_the_library_can_be_chosen(tmp_path: Path, server: LlmServer, name: str) -> None:
+    async with chatting(tmp_path, server) as session:
+        await answer_to(session, f"/model {name}:m")
+        assert values(session)["model"] == f"provider:{name}:m"
 
 
 async def test_statements_of_a_chosen_model_are_sandboxed(tmp_path: Path, server: LlmServer) -> None:
