@@ -8,10 +8,12 @@ from ...context.models import MODELS
 from ...core.errors import InvalidRequestError
 from ...core.text import code_span, more, plural
 from ...log.facts import Spent
-from ..model_choice import MODEL, THINKING, THINKING_LEVELS
+from ..model_choice import MODEL, THINKING, THINKING_LEVELS, ModelChoice
 from . import CommandContext
 
 NO_MODEL: Final = "no model {name!r} is offered; name another one as PROVIDER:MODEL, such as openai:{name}"
+NO_LEVEL: Final = "there is no thinking level {level!r}; it is one of {levels}, and the model is unchanged"
+NO_LEVELS: Final = "{name} cannot be told how much to think, so nothing is changed"
 _MOST: Final = 40
 """The most models in a list."""
 
@@ -25,16 +27,27 @@ def model_glance(context: CommandContext, argument: str) -> str:
     try:
         if name in THINKING_LEVELS and not level:
             name, level = "", name
+        spec = _spec(name, rows[MODEL].values) if name else choice.spec
+        _check_level(level.strip(), spec, choice)
         if name:
-            choice.set(MODEL, _spec(name, rows[MODEL].values))
+            choice.set(MODEL, spec)
         if level:
             choice.set(THINKING, level.strip())
     except InvalidRequestError as error:
         return f"{error}. `/model` lists the models."
-    thinks = f", thinking: {choice.thinking}" if choice.thinking != "default" else ""
+    can_think = any(row.name == THINKING for row in choice.rows)
+    thinks = f", thinking: {choice.thinking}" if can_think and choice.thinking != "default" else ""
     if argument:
         return f"From the next call on, {code_span(choice.spec)} answers{thinks}."
     return "\n".join([f"{code_span(choice.spec)} answers{thinks}. You can choose:", *_list(rows[MODEL].values)])
+
+
+def _check_level(level: str, spec: str, choice: ModelChoice) -> None:
+    """Check a level before the model is set, so that a refusal changes nothing. Raises InvalidRequestError."""
+    if level and not any(row.name == THINKING for row in choice.rows_of(spec)):
+        raise InvalidRequestError(NO_LEVELS.format(name=spec))
+    if level and level not in THINKING_LEVELS:
+        raise InvalidRequestError(NO_LEVEL.format(level=level, levels=", ".join(THINKING_LEVELS)))
 
 
 def _spec(name: str, offered: dict[str, str]) -> str:

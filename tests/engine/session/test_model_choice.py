@@ -16,8 +16,9 @@ from engine.core.errors import InvalidRequestError
 from engine.log.events.conversation import AgentText, RunStop
 from engine.log.events.session import ConfigChanged, ModelCallEnded, ProjectionSent
 from engine.log.store.memory import MemoryStore
-from engine.session.commands.model import NO_MODEL
+from engine.session.commands.model import NO_LEVEL, NO_LEVELS, NO_MODEL
 from engine.session.model_calls.projector import Room
+from engine.session.model_choice import THINKING_LEVELS
 from engine.session.session import Session
 from tests.support.llm_answers import anthropic, chat
 from tests.support.llm_server import Answer, LlmServer, chunk, llm_server, sse
@@ -168,6 +169,25 @@ async def test_providers_of_the_library_can_be_chosen(tmp_path: Path, server: Ll
     async with chatting(tmp_path, server) as session:
         await answer_to(session, f"/model {name}:m")
         assert values(session)["model"] == f"provider:{name}:m"
+
+
+@pytest.mark.parametrize(
+    ("typed", "reason"),
+    [
+        ("claude-opus-5-5 hgh", NO_LEVEL.format(level="hgh", levels=", ".join(THINKING_LEVELS))),
+        ("direct high", NO_LEVELS.format(name="direct")),
+    ],
+)
+async def test_a_wrong_level_changes_no_model(tmp_path: Path, server: LlmServer, typed: str, reason: str) -> None:
+    async with chatting(tmp_path, server) as session:
+        assert (await answer_to(session, f"/model {typed}")).startswith(reason)
+        assert not events_of(session, ConfigChanged)
+
+
+async def test_a_model_without_levels_names_none(tmp_path: Path, server: LlmServer) -> None:
+    async with chatting(tmp_path, server) as session:
+        await answer_to(session, "/model high")
+        assert "thinking" not in await answer_to(session, "/model direct")
 
 
 async def test_statements_of_a_chosen_model_are_sandboxed(tmp_path: Path, server: LlmServer) -> None:
