@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import Final
 
@@ -73,18 +73,23 @@ def guidance_files(directory: str, config: str, limit: int = TOTAL_CHARS) -> tup
     return tuple(reversed(texts.values()))
 
 
-def guidance_near(path: str, directory: str) -> Iterator[GuidanceFile]:
-    """Yield the files between a session's directory and a path in it, outermost first: those that come with its use.
+def guidance_near(paths: Iterable[str], directory: str) -> Iterator[GuidanceFile]:
+    """Yield the files between a session's directory and paths in it: those that come with their use.
+
+    Each directory is read once, for a path the outermost first.
 
     Args:
-        path: absolute, links resolved.
+        paths: absolute, links resolved.
         directory: the session's directory, absolute.
     """
-    roots, parents = (os.path.realpath(project_root(directory)),), PurePath(path).parents
-    for folder in reversed([str(each) for each in parents if is_inside(str(each), (directory,))]):
-        found = None if folder == directory else _guidance_in(folder, roots)
-        if found is not None:
-            yield GuidanceFile(found.path, _cut(found.text, FILE_CHARS))
+    roots, seen = (os.path.realpath(project_root(directory)),), {directory}
+    for parent in dict.fromkeys(map(os.path.dirname, paths)):
+        folders = [str(each) for each in (PurePath(parent), *PurePath(parent).parents)]
+        for folder in reversed([each for each in folders if each not in seen and is_inside(each, (directory,))]):
+            seen.add(folder)
+            found = _guidance_in(folder, roots)
+            if found is not None:
+                yield GuidanceFile(found.path, _cut(found.text, FILE_CHARS))
 
 
 def _guidance_in(folder: str, roots: tuple[str, ...]) -> GuidanceFile | None:

@@ -175,11 +175,12 @@ class Guidance:
         limit = min(self._parts.settings.context_budget, TOTAL_CHARS)
         texts = {file.path: file.text for file in guidance_files(self._parts.cwd, self._of_user, limit)}
         room = limit - sum(map(len, texts.values()))
-        for path in paths:  # those that are known come first, so a new file takes no room from them
-            for file in guidance_near(path, self._parts.cwd):
-                if file.path not in texts:
-                    texts[file.path] = file.text if len(file.text) <= room else LEFT_OUT
-                    room -= len(texts[file.path])
+        told = set(texts.values())
+        for file in guidance_near(paths, self._parts.cwd):  # known ones come first: a new file takes no room from them
+            if file.path not in texts and file.text not in told:
+                told.add(file.text)
+                texts[file.path] = file.text if len(file.text) <= room else LEFT_OUT
+                room -= len(texts[file.path])
         return texts
 
     def _tell(self, found: Mapping[str, str]) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from engine.files.guidance import FILE_CHARS, LEFT_OUT, NAMES, TOTAL_CHARS, guidance_files, guidance_near, project_root
+from engine.files.safe_open import opened_file
 from engine.log.events.session import GuidanceFile
 
 
@@ -143,10 +146,25 @@ def test_files_further_down_come_with_a_path_there(project: Path) -> None:
     write(project / "AGENTS.md", "root")
     write(project / "app/AGENTS.md", "app")
     write(project / "app/web/CLAUDE.md", "web")
-    near = list(guidance_near(str(project / "app/web/page.py"), str(project)))
+    near = list(guidance_near([str(project / "app/web/page.py")], str(project)))
     assert near == [
         GuidanceFile(str(project / "app/AGENTS.md"), "app"),
         GuidanceFile(str(project / "app/web/CLAUDE.md"), "web"),
     ]
-    assert list(guidance_near(str(project / "setup.py"), str(project))) == []
-    assert list(guidance_near("/etc/passwd", str(project))) == []
+    assert list(guidance_near([str(project / "setup.py")], str(project))) == []
+    assert list(guidance_near(["/etc/passwd"], str(project))) == []
+
+
+def test_each_directory_is_read_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(project / "app/AGENTS.md", "app")
+    write(project / "app/deep/AGENTS.md", "deep")
+    opened: list[str] = []
+
+    def noted(path: str, roots: tuple[str, ...]) -> AbstractContextManager[BinaryIO]:
+        opened.append(path)
+        return opened_file(path, roots)
+
+    monkeypatch.setattr("engine.files.guidance.opened_file", noted)
+    paths = [str(project / f"app/{folder}page{number}.py") for folder in ("deep/", "") for number in range(50)]
+    assert [file.text for file in guidance_near(paths, str(project))] == ["app", "deep"]
+    assert len(opened) == 2

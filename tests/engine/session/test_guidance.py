@@ -91,6 +91,15 @@ async def test_prompts_have_what_was_told_before_a_rewind(tmp_path: Path, projec
         assert "Use tabs." in prompt.instructions
 
 
+async def test_equal_files_further_down_are_not_told(tmp_path: Path, project: Path) -> None:
+    write(project / "web/CLAUDE.md", (project / "AGENTS.md").read_text())
+    write(project / "web/page.py", "x = 1\n")
+    model = AnsweringModel(runs("view('web/page.py')"))
+    async with session_in(project, state=tmp_path, model=model) as session:
+        await session.accept("go").end()
+        assert not events_of(session, GuidanceChanged)
+
+
 async def test_a_session_without_such_files_reads_nothing_of_them(tmp_path: Path) -> None:
     model = AnsweringModel(says("Done."))
     async with session_in(tmp_path, model=model) as session:
