@@ -8,9 +8,11 @@ permission. Reads files; must not know where the texts go. Called by `session.gu
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import PurePath
 from typing import Final
 
@@ -27,6 +29,7 @@ FILE_CHARS: Final = 16_000
 TOTAL_CHARS: Final = 40_000
 """Characters of all files together. The files nearest to the session's directory get theirs first."""
 LEFT_OUT: Final = "(omitted, because these files together are too long; view it)"
+NOT_READ: Final = " (not read: not a text file of the project)"
 _MOST_BYTES: Final = 1 << 20
 """Bytes that are read of one file."""
 _MOST_FILES: Final = 20
@@ -110,10 +113,18 @@ def _read(path: str, roots: tuple[str, ...]) -> str | None:
     """Return the text of a file in the roots; None if it is elsewhere, binary, or cannot be read."""
     try:
         with opened_file(path, roots) as file:
-            found = decode(file.read(_MOST_BYTES))
+            found = decode(_whole(file.read(_MOST_BYTES)))
     except (OSError, ValueError):
         return None
     return None if found is None else "\n".join(map(legible_line, found.text.splitlines()))
+
+
+def _whole(data: bytes) -> bytes:
+    """Return the bytes without the beginning of a character of UTF-8 at the end of a cut file."""
+    if len(data) == _MOST_BYTES:
+        with suppress(UnicodeDecodeError):
+            return data[: codecs.utf_8_decode(data, "strict", False)[1]]
+    return data
 
 
 def _with_imports(path: str, text: str, roots: tuple[str, ...], seen: set[str], depth: int) -> Iterator[str]:
@@ -128,7 +139,8 @@ def _with_imports(path: str, text: str, roots: tuple[str, ...], seen: set[str], 
             continue
         imported = _read(other, roots)
         if imported is None:
-            yield f"{line} (not read: not a text file of the project)"
+            is_file = "." in os.path.basename(other) or os.path.lexists(other)
+            yield f"{line}{NOT_READ}" if is_file else line  # `@alice` names a person
             continue
         seen.add(other)
         yield from _with_imports(other, imported, roots, seen, depth + 1)

@@ -9,7 +9,16 @@ from typing import BinaryIO
 
 import pytest
 
-from engine.files.guidance import FILE_CHARS, LEFT_OUT, NAMES, TOTAL_CHARS, guidance_files, guidance_near, project_root
+from engine.files.guidance import (
+    FILE_CHARS,
+    LEFT_OUT,
+    NAMES,
+    NOT_READ,
+    TOTAL_CHARS,
+    guidance_files,
+    guidance_near,
+    project_root,
+)
 from engine.files.safe_open import opened_file
 from engine.log.events.session import GuidanceFile
 
@@ -168,3 +177,18 @@ def test_each_directory_is_read_once(project: Path, monkeypatch: pytest.MonkeyPa
     paths = [str(project / f"app/{folder}page{number}.py") for folder in ("deep/", "") for number in range(50)]
     assert [file.text for file in guidance_near(paths, str(project))] == ["app", "deep"]
     assert len(opened) == 2
+
+
+def test_names_of_people_and_packages_are_no_missing_files(project: Path) -> None:
+    write(project / "AGENTS.md", "- @alice\n- @org/pkg\n- @docs/gone.md\n- @folder")
+    (project / "folder").mkdir()
+    assert found(project, project) == [
+        ("AGENTS.md", f"- @alice\n- @org/pkg\n- @docs/gone.md{NOT_READ}\n- @folder{NOT_READ}")
+    ]
+
+
+@pytest.mark.parametrize("before", range(3))
+def test_a_long_file_is_cut_between_characters(project: Path, before: int) -> None:
+    write(project / "AGENTS.md", "a" * before + "\u65e5\n" * 300_000)
+    ((_, text),) = found(project, project)
+    assert text.splitlines()[0] == "a" * before + "\u65e5"
