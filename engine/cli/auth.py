@@ -49,11 +49,11 @@ def auth(
         case "add":
             _add(keys, stored_name(provider or _asked_provider()), in_file=file)
         case "remove":
-            _remove(keys, stored_name(provider))
+            _remove(keys, stored_name(provider or _asked_provider()))
         case "test":
             _test(keys, [stored_name(provider)] if provider else [])
         case "setup":
-            _set_up(keys)
+            _set_up(keys, in_file=file)
         case _:
             _list(keys)
 
@@ -104,6 +104,7 @@ def _remove(keys: Keys, name: str) -> None:
         typer.echo(f"Removed the stored key of {name}.")
     if variable := variable_of(name, os.environ):
         typer.echo(f"{variable} is set in the environment, and stays.", err=True)
+    _warn(keys)
 
 
 def _test(keys: Keys, names: list[str]) -> None:
@@ -149,22 +150,22 @@ def _warn(keys: Keys) -> None:
 # --- questions --------------------------------------------------------------------------------------------------------
 
 
-def _set_up(keys: Keys) -> None:
+def _set_up(keys: Keys, *, in_file: bool) -> None:
     """Ask for providers and their keys, until the user has no more. Fails without any key."""
     if not sys.stdin.isatty():
         raise InvalidRequestError(NO_TERMINAL)
     _list(keys)
     while name := _again(_asked_provider):
         stored = stored_name(name)
-        if _again(lambda stored=stored: _added(keys, stored)):
+        if _again(lambda stored=stored: _added(keys, stored, in_file=in_file)):
             typer.echo(_tested(keys, stored)[1])
     if not keys.known:
         raise InvalidRequestError(NO_KEY)
     typer.echo("Editors that run Rewindow use it from the next prompt on.")
 
 
-def _added(keys: Keys, name: str) -> str:
-    _add(keys, name)
+def _added(keys: Keys, name: str, *, in_file: bool) -> str:
+    _add(keys, name, in_file=in_file)
     return name
 
 

@@ -1,4 +1,4 @@
-"""What a session's surroundings were when it began: date, system, git, Python and the project's packages, as a text.
+"""A session's surroundings at its first model call: date, system, git, Python and the project's packages, as a text.
 
 Short, because each prompt has it. Packages are those that the project declares itself and has installed. Reads files;
 must not know where the text goes. Called by `session.guidance`.
@@ -38,7 +38,7 @@ def surroundings(directory: str, began: float, python: str, packages: Sequence[s
     """
     system = os.uname()
     lines = [
-        f"When this session began, on {datetime.fromtimestamp(began).astimezone():%Y-%m-%d (%A)}:",
+        f"At this session's first model call here, on {datetime.fromtimestamp(began).astimezone():%Y-%m-%d (%A)}:",
         f"- system: {system.sysname} {system.release} ({system.machine})",
     ]
     state = git_state(directory)

@@ -1,6 +1,6 @@
 """The system's keyring, which keeps keys by the provider's name. Each request is a process with a deadline.
 
-Must not know providers. Called on threads, by `context.models.keys` through its `Keyring`, and never at a start: the
+Must not know providers. Called on threads, by `session.keys` through its `Keyring`, and never at a start: the
 keyring may have to be unlocked, and starting a process takes 0.2 s.
 """
 

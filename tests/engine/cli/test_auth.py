@@ -76,6 +76,33 @@ def test_file_that_others_may_read_is_reported(home: Home) -> None:
     assert f"run: chmod 600 {file_of(home)}" in home.run("auth", "list").stderr
 
 
+def test_removal_reports_a_file_that_others_may_read(home: Home) -> None:
+    home.run("auth", "add", "openai", "--file", stdin=KEY.encode())
+    file_of(home).chmod(0o644)
+    assert f"run: chmod 600 {file_of(home)}" in home.run("auth", "remove", "groq").stderr
+
+
+def test_removal_without_a_name_asks_for_one(home: Home) -> None:
+    assert "name the provider: " in home.run("auth", "remove").stderr
+
+
+def test_setup_stores_keys_in_the_file_on_request(home: Home) -> None:
+    kept = configure_keyring(home.path)
+    with llm_server() as server:
+        server.lists["/v1/models"] = Answer(pieces=(LIST,))
+        variables = {**home.variables, "TERM": "xterm", "ANTHROPIC_BASE_URL": server.url}
+        with Terminal([*COMMAND, "auth", "--file"], variables, str(home.path), columns=160) as terminal:
+            terminal.until("Enter to finish", seconds=SECONDS)
+            terminal.type(f"anthropic{ENTER}")
+            terminal.until("Key of anthropic (not shown)", seconds=SECONDS)
+            terminal.type(f"{KEY}{ENTER}")
+            terminal.until("accepts the key, and offers 2 models", seconds=SECONDS)
+            terminal.type(ENTER)
+            assert terminal.process.wait(SECONDS) == 0
+    assert not kept.exists()
+    assert json.loads(file_of(home).read_text())["keys"] == {"anthropic": KEY}
+
+
 def test_invalid_file_is_reported_and_kept(home: Home) -> None:
     file_of(home).parent.mkdir(parents=True)
     file_of(home).write_text(f"{KEY} no json")
