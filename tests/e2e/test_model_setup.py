@@ -31,7 +31,7 @@ def refused(agent: Agent, session: str) -> str:
         ("provider:openai:gpt-5", f"openai:gpt-5 needs credentials: {TO_DO}"),
         (
             "provider:nosuch:x",
-            f"{NO_PROVIDER.format(name='nosuch', names=', '.join(NAMED))}; set REWINDOW_MODEL, and restart the agent.",
+            f"{NO_PROVIDER.format(name='nosuch', names=', '.join(NAMED))}; set REWINDOW_MODEL, and restart the agent",
         ),
     ],
 )
