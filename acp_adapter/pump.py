@@ -40,7 +40,7 @@ from engine.core.ids import MessageId, Seq, ToolCallId
 from engine.core.text import between
 from engine.log.branches import path_of
 from engine.log.events import AnyEvent, Event
-from engine.log.events.conversation import AgentReasoning, AgentText, RunStop, ToolResult
+from engine.log.events.conversation import AgentReasoning, AgentText, RunStop, SummaryCallEnded, ToolResult
 from engine.log.events.execution import CommandEnded, ExecutionFinished
 from engine.log.events.session import ConfigChanged, ModeChanged, ModelCallEnded, TitleChanged
 
@@ -64,7 +64,8 @@ class State(Enum):
     """The subscription has ended, or sending was given up before it started."""
 
 
-_CALL_GOES_ON: Final = (TextStreamed, ReasoningStreamed, ModelRetried, ModelCallEnded)
+_CALL_ENDED: Final = (ModelCallEnded, SummaryCallEnded)
+_CALL_GOES_ON: Final = (TextStreamed, ReasoningStreamed, ModelRetried, *_CALL_ENDED)
 
 
 class Pump:
@@ -139,10 +140,10 @@ class Pump:
             # The model that answers instead may be asked again, and is named at the end.
             self._retried = item if before is None or item.instead else replace(item, instead=before.instead)
             return [v1.updates.retry_update(item, is_first=before is None)]
-        if self._retried is None or not isinstance(item, TextStreamed | ReasoningStreamed | ModelCallEnded):
+        if self._retried is None or not isinstance(item, (TextStreamed, ReasoningStreamed, *_CALL_ENDED)):
             return []
         retried, self._retried = self._retried, None
-        is_answered = not isinstance(item, ModelCallEnded) or item.answered is True
+        is_answered = not isinstance(item, _CALL_ENDED) or item.answered is True
         return [v1.updates.retry_ended(retried, is_answered=is_answered)]
 
     def _item_updates(self, item: Item) -> Sequence[Json]:

@@ -109,7 +109,7 @@ class Looks:
     A statement may write configurations that name thousands of both.
     """
 
-    def __init__(self, most: int = 50_000) -> None:
+    def __init__(self, most: int = 20_000) -> None:
         self._left = most
 
     def take(self) -> bool:

@@ -1,8 +1,8 @@
 """The models that a user can choose from, and what providers say about them.
 
-A provider with a key is asked for its models once a day. Its answer is kept in a file of the state directory, because
-an editor shows the choice at once and a provider may be unreachable; until the first answer a few known names stand
-for it. Keys go to the address of their provider only, and are not kept here.
+A provider with a key is asked for its models at a start, at most once a day. Its answer is kept in a file of the state
+directory, because an editor shows the choice at once and a provider may be unreachable; until the first answer a few
+known names stand for it. Keys go to the address of their provider only, and are not kept here.
 """
 
 from __future__ import annotations

@@ -651,7 +651,7 @@ def test_other_words_name_no_file_that_is_not_there(tmp_path: Path, configuratio
 def test_no_value_takes_long_to_read(tmp_path: Path, value: str) -> None:
     begun = time.process_time()
     assert named(tmp_path, f"[alias]\n\tx = {value}\n[core]\n\teditor = sh ed") >= {"ed"}
-    assert time.process_time() - begun < 3  # it was minutes
+    assert time.process_time() - begun < 10  # it was minutes
 
 
 def test_of_many_values_the_first_are_read(tmp_path: Path) -> None:
@@ -669,7 +669,7 @@ def test_many_words_and_directories_take_no_longer_than_allowed(tmp_path: Path) 
     entries = "".join(f"\tx{number} = {number} {words}\n" for number in range(100))
     begun = time.process_time()
     assert named(tmp_path, f"[core]\n\teditor = sh ed\n[alias]\n{entries}") >= {"ed"}
-    assert time.process_time() - begun < 5  # it was minutes
+    assert time.process_time() - begun < 10  # it was minutes
 
 
 def test_values_on_several_lines_are_joined(tmp_path: Path) -> None:
