@@ -14,6 +14,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, cast
@@ -197,7 +198,7 @@ def permissions() -> Iterable[Finding]:
 def sessions() -> Iterable[Finding]:
     with store() as opened:
         rows = opened.rows()
-    taken = sum(path.stat().st_size for path in settings().state_dir.rglob("*") if path.is_file())
+    taken = _taken(settings().state_dir)
     found = [Finding("failed", row.complaint) for row in rows if row.complaint]
     return [
         *found,
@@ -205,6 +206,19 @@ def sessions() -> Iterable[Finding]:
             "ok", f"{len(rows):,} {plural(len(rows), 'session')}, {size(taken)} in {shown(str(settings().state_dir))}"
         ),
     ]
+
+
+def _taken(directory: Path) -> int:
+    """Count the bytes of the files below a directory, except what may not be read or has too long a path."""
+    total, waiting = 0, [str(directory)]
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                else:
+                    total += entry.stat(follow_symlinks=False).st_size
+    return total
 
 
 def past() -> Iterable[Finding]:

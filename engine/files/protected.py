@@ -512,7 +512,7 @@ def _rows_at(folder: str, names: Iterable[str]) -> Iterator[str]:
 
 def _rows_below(root: str, folder: str, names: Iterable[str]) -> Iterator[str]:
     """Yield existing paths of two-part rows: the second part in one of the directories `names`, if within the root."""
-    for name in names:
+    for name in _above_rows(names):
         for first, second in _TWO_PARTS:
             path = os.path.join(folder, name, second)
             if name.casefold() == first and is_inside(path, (root,)) and os.path.lexists(path):
@@ -521,9 +521,13 @@ def _rows_below(root: str, folder: str, names: Iterable[str]) -> Iterator[str]:
 
 def _rows_behind_links(folder: str, names: Iterable[str]) -> Iterator[str]:
     """Yield paths of two-part rows whose directory is a link, existing or not: its target does not have that name."""
-    for name in names:
-        if name.casefold() in _ABOVE_ROWS and os.path.islink(os.path.join(folder, name)):
+    for name in _above_rows(names):
+        if os.path.islink(os.path.join(folder, name)):
             yield from (os.path.join(folder, name, second) for first, second in _TWO_PARTS if name.casefold() == first)
+
+
+def _above_rows(names: Iterable[str]) -> Iterator[str]:
+    return (name for name in names if name.casefold() in _ABOVE_ROWS)
 
 
 def _repositories_at(folder: str, names: Iterable[str], times: dict[str, int]) -> Iterator[str]:

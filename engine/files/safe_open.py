@@ -418,7 +418,12 @@ def _check_around(place: str) -> None:
 
 def is_own(place: str, root: str) -> bool:
     """Return whether a real place is kept out of this root."""
-    return any(is_inside(place, (own,)) and not is_inside(root, (own,)) for own in _own)
+    above = place
+    while above:
+        if above in _own and not is_inside(root, (above,)):
+            return True
+        above = above.rpartition("/")[0]
+    return False
 
 
 def is_on_procfs(descriptor: int) -> bool:

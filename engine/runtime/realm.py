@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -20,7 +21,7 @@ from contextlib import asynccontextmanager
 from pathlib import PurePath
 from struct import Struct
 from typing import Final
-from weakref import WeakKeyDictionary, finalize
+from weakref import WeakKeyDictionary, WeakSet, finalize
 
 import anyio
 
@@ -35,8 +36,11 @@ _CREDENTIALS: Final = Struct("=iII")
 _STILL_SECONDS: Final = 5.0
 _TURNS: Final[WeakKeyDictionary[Zygote, Turns]] = WeakKeyDictionary()
 _HOLD_SECONDS: Final = 10.0
+_HOLDINGS: Final[WeakSet[Holding]] = WeakSet()
 MOST_VIEWS: Final = 200
 """Number of directories that are kept open for a worker; with more, it is replaced."""
+MOST_OF_ALL: Final = 2
+"""All workers together may keep open one part in so many of the files that this process may open."""
 _TOO_MANY: Final = "too many directories contain protected files that were made since the worker's start"
 MOST_BEGUN: Final = 100
 """Number of directories that are kept open for a worker from its start."""
@@ -229,6 +233,7 @@ class Holding:
         self._views: list[int] = []
         self._root: list[int] = []
         """The root of the worker's file tree, once it has begun."""
+        _HOLDINGS.add(self)
         finalize(self, _close, self._views, self._root)
 
     def begin(self, pid: int, domain: Domain) -> None:
@@ -239,7 +244,8 @@ class Holding:
         """
         with contextlib.suppress(OSError):  # it is dead
             self._root.append(os.open(f"/proc/{pid}/root", os.O_PATH | os.O_CLOEXEC))
-        for directory in sorted(_bound(domain), key=lambda each: each.count("/"))[:MOST_BEGUN]:
+        most = min(MOST_BEGUN, max(_left(), 0))
+        for directory in sorted(_bound(domain), key=lambda each: each.count("/"))[:most]:
             with contextlib.suppress(OSError):  # it is gone, or has become a link
                 self._views.append(os.open(f"/proc/{pid}/root{directory}", _PLACE))
 
@@ -260,7 +266,7 @@ class Holding:
         Paths that the domain does not allow to write anyway are skipped.
 
         Raises:
-            EnvironmentUnavailableError: the paths stay writable, or more than MOST_VIEWS directories are open now.
+            EnvironmentUnavailableError: the paths stay writable, or too many directories are open now.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours, theirs:
@@ -285,8 +291,13 @@ class Holding:
         if done.returncode:
             reason = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
             raise EnvironmentUnavailableError(f"{_STAY_WRITABLE}: {reason}")
-        if len(self._views) > MOST_VIEWS:
+        if len(self._views) > MOST_VIEWS or _left() < 0:
             raise EnvironmentUnavailableError(_TOO_MANY)
+
+
+def _left() -> int:
+    """Return how many more directories all workers together may keep open."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // MOST_OF_ALL - sum(len(each._views) for each in _HOLDINGS)
 
 
 def _bound(domain: Domain) -> set[str]:

@@ -12,9 +12,9 @@ bound are lost. Must not know how a sandbox is enforced, nor start a worker. Use
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
 
@@ -32,6 +32,8 @@ from ..runtime.environment import Environment
 from .directories import Scratch
 from .parts import SessionParts
 from .policy import Questions
+
+T = TypeVar("T")
 
 SWITCHED_OFF: Final = "the setting sandbox is off"
 
@@ -196,7 +198,10 @@ class Confinement:
         Then its checkpoints must not be used either, because they have its mounts. Blocks.
         """
         is_exposed, self._is_exposed = self._is_exposed, False
-        if not self._is_sandboxing or self._places is None:
+        if not self._is_sandboxing:
+            return is_exposed
+        if self._places is None:
+            self._choose_places()
             return is_exposed
         if self._marks is not None:
             self._take_late(self._marks)
@@ -236,17 +241,23 @@ class Confinement:
             raise EnvironmentUnavailableError("statements would see a directory that must be hidden")
         if self._marks is None:
             return
-        search = self._protection.marks
-        marks = await anyio.to_thread.run_sync(search) if self._protection.has_changed else search()
+        marks = await self._searched(self._protection.marks)
         if self._marks == marks:
             return
-        self._take_late(self._marks)
+        before = self._marks
+        await anyio.to_thread.run_sync(self._take_late, before)
         await environment.hold(await anyio.to_thread.run_sync(self._protection.places))
         self._marks = marks
 
     def is_holding(self, environment: Environment) -> bool:
-        """Whether all protected files are as when the kernel last protected them, and hidden directories hidden."""
-        return self._is_hiding(environment) and (self._marks is None or self._marks == self._protection.marks())
+        """Whether all protected files are as when the kernel last protected them, and hidden directories hidden.
+
+        False also if that takes a search, for which `hold` does not let other sessions wait.
+        """
+        if self._marks is None:
+            return self._is_hiding(environment)
+        protection = self._protection
+        return self._is_hiding(environment) and not protection.has_changed and self._marks == protection.marks()
 
     def _is_hiding(self, environment: Environment) -> bool:
         return not self._is_sandboxing or environment.hides_all
@@ -254,15 +265,20 @@ class Confinement:
     def _take_late(self, before: Mapping[str, Mark | None]) -> None:
         self._late += (each._replace(was_nothing=False) for each in self._protection.appeared(before))
 
-    def appeared(self) -> Iterator[Appeared]:
-        """Yield new files that other programs run.
+    async def appeared(self) -> Sequence[Appeared]:
+        """Return new files that other programs run.
 
         A program of a statement may have made them, because the kernel cannot mount what does not exist.
         """
         late, self._late = self._late, []
-        yield from late
-        if self._marks is not None:
-            yield from self._protection.appeared(self._marks)
+        before = self._marks
+        return (
+            late if before is None else [*late, *await self._searched(lambda: list(self._protection.appeared(before)))]
+        )
+
+    async def _searched(self, search: Callable[[], T]) -> T:
+        """Run what asks for the protected files, on a thread if these must be searched for again."""
+        return await anyio.to_thread.run_sync(search) if self._protection.has_changed else search()
 
     async def enter(self, domain: Domain | None, layers: Collection[Layer], history: History) -> None:
         """Record that a worker runs in that sandbox, and ask the user if necessary.

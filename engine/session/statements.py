@@ -249,7 +249,8 @@ class StatementRunner:
             outcome = RunOutcome(status="cancelled")
         finally:
             announce()
-            appeared = self._environment.confinement.appeared()
+            with anyio.CancelScope(shield=True):
+                appeared = await self._environment.confinement.appeared()
             touches.take_new(each for each in appeared if not is_inside(each.path, tuple(calls.written)))
             if outcome.contents or outcome.more or touches.any:
                 with anyio.CancelScope(shield=True):

@@ -132,10 +132,7 @@ def hold(pid: int, writable: Sequence[str], read_only: Iterable[str], views: Seq
         the same for the directories that this call has bound.
     """
     numbers = os.open("/proc/self/fdinfo", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    descriptors = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in ("user", "mnt")]
-    if os.fstat(descriptors[0]).st_ino != os.stat("/proc/self/ns/user").st_ino:
-        kernel.enter_namespace(descriptors[0], _NEWUSER)
-    kernel.enter_namespace(descriptors[1], _NEWNS)
+    _enter_tree(pid)
     by_file: dict[_File, list[int]] = {}
     for view in views:
         by_file.setdefault(_file_at(view), []).append(view)
@@ -155,6 +152,21 @@ def hold(pid: int, writable: Sequence[str], read_only: Iterable[str], views: Seq
         if not _is_read_only(path):
             _attach(_clone(path), path, attributes=_ATTR_RDONLY)
     return found
+
+
+def _enter_tree(pid: int) -> None:
+    """Enter the file tree of a process. Raises OSError, also if it is that of this process."""
+    descriptors = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in ("user", "mnt")]
+    if _is_own(descriptors[1], "mnt"):  # the kernel has given the number of a dead process to another
+        raise ProcessLookupError(errno.ESRCH, "the process has no file tree of its own")
+    if not _is_own(descriptors[0], "user"):
+        kernel.enter_namespace(descriptors[0], _NEWUSER)
+    kernel.enter_namespace(descriptors[1], _NEWNS)
+
+
+def _is_own(namespace: int, kind: str) -> bool:
+    """Return whether this process is in the namespace of that descriptor."""
+    return os.path.samestat(os.fstat(namespace), os.stat(f"/proc/self/ns/{kind}"))
 
 
 def _bound(directory: str) -> tuple[int, int]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import tempfile
 from ast import literal_eval
 from collections.abc import AsyncGenerator, Collection
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import combinations
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from engine.core.domain import LAYERS, PARTS, Domain, Layer
 from engine.core.errors import EnvironmentUnavailableError
 from engine.log.past import RestorePlan
 from engine.runtime.environment import EnvironmentSpec
-from engine.runtime.realm import MOST_BEGUN, MOST_VIEWS
+from engine.runtime.realm import MOST_BEGUN, MOST_OF_ALL, MOST_VIEWS, Holding
 from engine.runtime.sandbox import landlock
 from engine.runtime.worker_environment import WorkerEnvironment
 from engine.runtime.zygote import Zygote
@@ -132,6 +133,38 @@ async def test_a_worker_with_too_many_directories_that_are_held_is_refused(tmp_p
             await b.environment.hold([*map(str, places)])
         await b.environment.end()
     assert len(open_descriptors()) <= before + 5
+
+
+async def test_all_workers_together_keep_only_part_of_the_open_files(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    folders = [tmp_path / name for name in ("one", "other")]
+    async with AsyncExitStack() as stack:
+        workers: list[Bench[WorkerEnvironment]] = []
+        for folder in folders:
+            folder.mkdir()
+            workers.append(await stack.enter_async_context(held(spec_in(folder, writable=(str(folder),)))))
+        places = [[folder / f"d{number}" / ".envrc" for number in range(30)] for folder in folders]
+        for place in (*places[0], *places[1]):
+            place.parent.mkdir()
+            place.touch()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (90 * MOST_OF_ALL, limits[1]))
+        try:
+            await workers[0].environment.hold([*map(str, places[0])])
+            with pytest.raises(EnvironmentUnavailableError, match="too many directories"):
+                await workers[1].environment.hold([*map(str, places[1])])
+            await workers[0].environment.end()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+async def test_nothing_is_mounted_for_a_process_in_the_own_file_tree(tmp_path: Path) -> None:
+    place = tmp_path / ".envrc"
+    place.touch()
+    spec = spec_in(tmp_path, writable=(str(tmp_path),))
+    assert spec.domain is not None
+    with pytest.raises(EnvironmentUnavailableError, match="no file tree of its own"):
+        await Holding().hold(os.getpid(), spec.domain, [str(place)])
+    place.write_text("writable")
 
 
 REACH = """

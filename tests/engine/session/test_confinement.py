@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from engine.core.errors import EnvironmentUnavailableError
 from engine.core.ids import SessionId
 from engine.core.key_file import key_path
 from engine.core.settings import SandboxRule
+from engine.files.protected import Protection
 from engine.log.events.execution import ExecutionStarted
 from engine.log.events.session import DomainEntered, Mode, PermissionAsked
 from engine.log.permissions import PermissionAnswer, RebuildSubject, StatementSubject
@@ -104,6 +106,27 @@ async def test_model_statements_are_sandboxed_from_the_first_worker(tmp_path: Pa
     assert os.path.dirname(domain.scratch) == str(tmp_path / "scratch")
     assert entered(session) == [(True, (), False, 0)]
     assert user.questions == []
+
+
+async def test_no_other_session_waits_for_a_search_for_protected_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched_on: list[int] = []
+    places = Protection.places
+
+    def noted(self: Protection) -> tuple[str, ...]:
+        searched_on.append(threading.get_ident())
+        return places(self)
+
+    monkeypatch.setattr(Protection, "places", noted)
+    count = 4
+    async with served(tmp_path, Kernel(), writes(*(f"x = {number}" for number in range(count)))) as session:
+        session.set_mode("auto")
+        for number in range(count):
+            (Path(session.cwd) / f"d{number}").mkdir()
+            await turns(session)
+    assert len(searched_on) > count
+    assert threading.get_ident() not in searched_on
 
 
 async def test_statements_ask_where_the_kernel_cannot_sandbox(tmp_path: Path) -> None:
