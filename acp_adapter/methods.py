@@ -38,8 +38,11 @@ from acp_adapter.requests import (
     PromptEnded,
     SessionPage,
     SessionRef,
+    SessionStatus,
+    SessionTitle,
     SetMode,
     SetOption,
+    SetTitle,
 )
 from acp_adapter.sign_in import ways_to_sign_in
 from engine import SessionRow, __version__
@@ -181,6 +184,16 @@ def _read_cursor(cursor: str) -> Position:
         raise ProtocolError(Code.INVALID_PARAMS, "cursor: not from this agent") from None
 
 
+async def _set_title(context: Plain, params: SetTitle) -> SessionTitle:
+    """Give a session another title, whether it is open or not. Unstable in the schema."""
+    return SessionTitle(await context.connection.sessions.retitle(SessionId(params.session_id), params.title))
+
+
+async def _status(context: Plain, params: SessionRef) -> SessionStatus:
+    """Tell whether the session is open in this process. Unstable in the schema."""
+    return SessionStatus(await context.connection.sessions.status(SessionId(params.session_id)))
+
+
 # --- prompting --------------------------------------------------------------------------------------------------------
 
 
@@ -291,6 +304,8 @@ _ROWS: Final[tuple[Method[Connection, Any, Any], ...]] = (
     Method("session/resume", None, _resume),
     Method("session/fork", None, _fork),
     Method("session/list", None, _list),
+    Method("session/set_title", None, _set_title),
+    Method("session/status", None, _status),
     Method("session/delete", _accept_delete, _delete),
     Method("session/prompt", _accept_prompt, _prompt),
     Method("session/cancel", _accept_cancel, is_notification=True, needs_initialization=False),

@@ -68,6 +68,11 @@ class ListSessions(Struct, frozen=True):
     cursor: str | None = None
 
 
+class SetTitle(Struct, frozen=True):
+    session_id: str
+    title: str
+
+
 class SetMode(Struct, frozen=True):
     session_id: str
     mode: str
@@ -199,6 +204,18 @@ class SessionPage(Struct, frozen=True):
 
     rows: tuple[SessionRow, ...]
     next_cursor: str | None = None
+
+
+class SessionTitle(Struct, frozen=True):
+    """The title of a session as it is stored."""
+
+    title: str
+
+
+class SessionStatus(Struct, frozen=True):
+    """Whether a session is open in this process, or only stored."""
+
+    status: Literal["open", "saved"]
 
 
 StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]

@@ -31,6 +31,8 @@ _MODULES: Final = {
     "session/resume": "sessions",
     "session/fork": "sessions",
     "session/list": "sessions",
+    "session/set_title": "sessions",
+    "session/status": "sessions",
     "session/delete": "sessions",
     "session/close": "sessions",
     "session/cancel": "sessions",

@@ -79,6 +79,8 @@ class SessionCapabilities(WireModel):
     resume: Empty | None = None
     close: Empty | None = None
     fork: Empty | None = None
+    status: Empty | None = None
+    title: Empty | None = None
 
 
 class AgentAuthCapabilities(WireModel):
@@ -175,6 +177,8 @@ def _write_initialized(reply: Initialized) -> Json:
                 resume=Empty(),
                 close=Empty(),
                 fork=Empty(),
+                status=Empty(),
+                title=Empty(),
             ),
             auth=AgentAuthCapabilities(logout=Empty(), status=Empty()) if reply.sign_in else AgentAuthCapabilities(),
         ),

@@ -21,12 +21,19 @@ from acp_adapter.requests import (
     OpenSession,
     SessionPage,
     SessionRef,
+    SessionStatus,
+    SessionTitle,
     SetMode,
     SetOption,
+    SetTitle,
     option_id,
 )
 from acp_adapter.wire import AbsolutePath, ForgivingModel, NullableList, WireModel, from_wire, given, to_wire
 from engine import MODES, HttpServer, OptionRow, OptionValues, SessionRow, StdioServer
+
+NOT_CONNECTED: Final = (
+    "servers that the editor itself serves (type acp) cannot be connected; name a command or an address"
+)
 
 
 class SessionMode(WireModel):
@@ -131,14 +138,25 @@ class McpServerSse(ForgivingModel):
     headers: NullableList[NameValue]
 
 
+class McpServerOfClient(ForgivingModel):
+    """A server that the client itself serves, over the protocol's own connection. Refused."""
+
+    type: Literal["acp"] = "acp"
+
+    @model_validator(mode="after")
+    def _is_not_served(self) -> Self:
+        raise ValueError(NOT_CONNECTED)
+
+
 def _server_tag(value: Any) -> str:
     kind: object = cast("Any", value).get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    return kind if kind in ("http", "sse") else "stdio"
+    return kind if kind in ("http", "sse", "acp") else "stdio"
 
 
 McpServer = Annotated[
     Annotated[McpServerHttp, Tag("http")]
     | Annotated[McpServerSse, Tag("sse")]
+    | Annotated[McpServerOfClient, Tag("acp")]
     | Annotated[McpServerStdio, Tag("stdio")],
     Discriminator(_server_tag),
 ]
@@ -207,8 +225,25 @@ class ListSessionsResponse(WireModel):
     next_cursor: str | None = None
 
 
+class SetSessionTitleRequest(ForgivingModel):
+    """Unstable in the schema."""
+
+    session_id: str
+    title: str
+
+
+class SetSessionTitleResponse(WireModel):
+    title: str
+
+
+class SessionStatusResponse(WireModel):
+    """Unstable in the schema."""
+
+    status: Literal["open", "saved"]
+
+
 class SessionRequest(ForgivingModel):
-    """The params of session/delete, session/close and the notification session/cancel."""
+    """The params of session/delete, session/close, session/status and the notification session/cancel."""
 
     session_id: str
 
@@ -282,6 +317,7 @@ def _server(server: McpServer) -> StdioServer | HttpServer:
     if isinstance(server, McpServerStdio):
         variables = {each.name: each.value for each in server.env}
         return StdioServer(name=server.name, command=server.command, args=tuple(server.args), env=variables)
+    assert not isinstance(server, McpServerOfClient)  # reading it fails
     headers = {each.name: each.value for each in server.headers}
     return HttpServer(name=server.name, url=server.url, headers=headers, transport=server.type)
 
@@ -341,12 +377,27 @@ def _read_ref(params: object) -> SessionRef:
     return SessionRef(from_wire(SessionRequest, params).session_id)
 
 
+def _read_set_title(params: object) -> SetTitle:
+    request = from_wire(SetSessionTitleRequest, params)
+    return SetTitle(request.session_id, request.title)
+
+
+def _write_title(reply: SessionTitle) -> Json:
+    return to_wire(SetSessionTitleResponse(title=reply.title))
+
+
+def _write_status(reply: SessionStatus) -> Json:
+    return to_wire(SessionStatusResponse(status=reply.status))
+
+
 READERS: Final = {
     "session/new": _read_new,
     "session/load": _read_load,
     "session/resume": _read_resume,
     "session/fork": _read_fork,
     "session/list": _read_list,
+    "session/set_title": _read_set_title,
+    "session/status": _read_ref,
     "session/delete": _read_ref,
     "session/close": _read_ref,
     "session/cancel": _read_ref,
@@ -359,5 +410,7 @@ WRITERS: Final = {
     "session/resume": _write_loaded,
     "session/fork": _write_new,
     "session/list": _write_page,
+    "session/set_title": _write_title,
+    "session/status": _write_status,
     "session/set_config_option": _write_options,
 }

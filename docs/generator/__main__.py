@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from . import conformance, events, mcp
+from . import acp, conformance, events, mcp
 
 DOCS = Path(__file__).parent.parent
 
 PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
+    ("acp.md", acp.page),
     ("events.md", events.page),
     ("conformance.md", conformance.page),
     ("mcp-tools.md", mcp.tools_page),

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 import anyio
 import anyio.to_thread
@@ -25,7 +25,7 @@ from ..core.errors import EngineError, InvalidRequestError, SessionNotFoundError
 from ..core.ids import Minter, SessionId
 from ..core.mcp_servers import McpServer
 from ..core.settings import Settings
-from ..core.text import cut_line
+from ..core.text import cut_line, title
 from ..files.outline.model import Outliner
 from ..log.events.session import SessionOpened
 from ..log.redaction import Redactor
@@ -432,6 +432,37 @@ class Sessions:
         await session.close()
         self._open.pop(session_id, None)
         self._stores.of(session_id).release(session_id)
+
+    async def retitle(self, session_id: SessionId, text: str) -> str:
+        """Give a session another title, which no prompt replaces; return it as it is stored.
+
+        The session may be open here, or nowhere. The title is the first line of the text, cut.
+
+        Raises:
+            InvalidRequestError: the text is blank.
+            SessionNotFoundError.
+            SessionInUseError: another process has it open.
+            SessionReadOnlyError, StoreError: it cannot be written.
+        """
+        new = title(self._services.redactor.redact(text), "")
+        if not new:
+            raise InvalidRequestError("the title is blank")
+        there = self._open.get(session_id)
+        if there is not None:
+            await there.retitle(new)
+        else:
+            from .reopening import retitle  # of the prompt stage
+
+            store = self._stores.of(session_id)
+            await anyio.to_thread.run_sync(retitle, store, session_id, new, self._services.clock.now())
+        return new
+
+    async def status(self, session_id: SessionId) -> Literal["open", "saved"]:
+        """Tell whether a session is open in this process. Raises SessionNotFoundError."""
+        if session_id in self._open:
+            return "open"
+        await anyio.to_thread.run_sync(self._stores.of(session_id).row, session_id)
+        return "saved"
 
     async def delete(self, session_id: SessionId) -> None:
         """Close the session if it is open here, and remove it from the store for good.

@@ -33,6 +33,7 @@ from ..log.events.session import (
     ServersNamed,
     SessionMoved,
     SessionOpened,
+    TitleChanged,
 )
 from ..log.facts import SessionFacts
 from ..log.file_history import open_rewind, open_touches
@@ -299,11 +300,37 @@ def _of_others(log: Sequence[Event], writable: tuple[str, ...]) -> OthersWrote:
 
     `writable` are the directories that they could write.
     """
+    seq, event_id = _next(log)
+    return OthersWrote(seq=seq, event_id=event_id, at=log[-1].at, by="model", writable=writable)
+
+
+def _next(log: Sequence[Event]) -> tuple[Seq, EventId]:
+    """Return position and id of the next event of a log."""
     last, number = log[-1], log[-1].event_id[1:]
     next_id = int(number) + 1 if number.isascii() and number.isdigit() else len(log)
-    return OthersWrote(
-        seq=Seq(last.seq + 1), event_id=EventId(f"e{next_id}"), at=last.at, by="model", writable=writable
-    )
+    return Seq(last.seq + 1), EventId(f"e{next_id}")
+
+
+# --- titles -----------------------------------------------------------------------------------------------------------
+
+
+def retitle(store: Store, session_id: SessionId, title: str, now: float) -> None:
+    """Give a stored session, which nobody has open, another title; durable when it returns.
+
+    Raises:
+        SessionNotFoundError, SessionInUseError.
+        StoreError: it cannot be read or written.
+    """
+    errors: list[Exception] = []
+    store.acquire(session_id, lambda _, error: None if error is None else errors.append(error))
+    try:
+        seq, event_id = _next(store.load(session_id))
+        store.retitle(session_id, title)
+        store.submit(session_id, TitleChanged(seq=seq, event_id=event_id, at=now, title=title))
+    finally:
+        store.release(session_id)  # waits for the commit
+    if errors:
+        raise StoreError(f"session {session_id} has its old title: {errors[0]}") from errors[0]
 
 
 def _facts_of(events: Iterable[Event]) -> SessionFacts:

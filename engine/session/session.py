@@ -27,7 +27,7 @@ from ..log.events import AnyEvent, Event
 from ..log.events.conversation import Attachment, PromptKind
 from ..log.events.execution import ExecutionFinished, StatementRecorded
 from ..log.events.going_back import Rewound
-from ..log.events.session import ConfigChanged, ModeChanged, PlanEntry
+from ..log.events.session import ConfigChanged, ModeChanged, PlanEntry, TitleChanged
 from ..log.facts import Spent
 from ..log.permissions import Permissions
 from ..log.timeline import Cell
@@ -487,6 +487,11 @@ class Session:
         if self.title is not None:
             self._parts.store.retitle(self.session_id, self.title)
             self._parts.store.flush()
+
+    async def retitle(self, title: str) -> None:
+        """Give it another title; durable when it returns. Raises SessionReadOnlyError. See `Sessions.retitle`."""
+        self._parts.store.retitle(self.session_id, title)
+        await self._parts.journal.durable(self._parts.log.append(TitleChanged(title=title)))
 
     def set_mode(self, mode: str) -> None:
         """Set the mode, from the next statement on, even during a turn.

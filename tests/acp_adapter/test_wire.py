@@ -12,6 +12,7 @@ from acp_adapter.v1.client import ReadTextFileRequest, RequestPermissionResponse
 from acp_adapter.v1.content import Annotations, PromptRequest, TextContent
 from acp_adapter.v1.handshake import InitializeRequest
 from acp_adapter.v1.sessions import (
+    NOT_CONNECTED,
     ListSessionsRequest,
     LoadSessionRequest,
     McpServerHttp,
@@ -102,6 +103,11 @@ def test_building_a_model_is_strict() -> None:
         (NewSessionRequest, {**NEW, "additionalDirectories": ["a"]}, "additionalDirectories[0]: must be an absolute"),
         (NewSessionRequest, {**NEW, "mcpServers": ["x"]}, "mcpServers[0]: must be an object"),
         (NewSessionRequest, {**NEW, "mcpServers": [{"type": "http"}]}, "mcpServers[0].name: is required"),
+        (
+            NewSessionRequest,
+            {**NEW, "mcpServers": [{"type": "acp", "name": "x", "serverId": "y"}]},
+            f"mcpServers[0]: {NOT_CONNECTED}",
+        ),
         (NewSessionRequest, {**NEW, "mcpServers": [{"type": []}]}, "mcpServers[0].name: is required"),
         (LoadSessionRequest, NEW, "sessionId: is required"),
         (ListSessionsRequest, {"cwd": "relative"}, "cwd: must be an absolute path"),

@@ -14,6 +14,8 @@ from jsonschema_rs import Draft202012Validator
 
 _SERVED_SHAPES = (
     *("ForkSessionRequest", "ForkSessionResponse", "SessionForkCapabilities", "SystemPrompt", "Usage"),
+    *("SetSessionTitleRequest", "SetSessionTitleResponse", "SessionTitleCapabilities"),
+    *("SessionStatusRequest", "SessionStatusResponse", "SessionStatus", "SessionStatusCapabilities"),
     *("AuthStatusRequest", "AuthStatusResponse", "AuthStatusCapabilities", "AuthState", "AuthAccount"),
 )
 SCHEMAS = Path(__file__).parent.parent / "schemas" / "acp"
@@ -98,7 +100,8 @@ def schema(edition: Edition) -> dict[str, Any]:
         found["$defs"] |= {name: unstable[name] for name in _SERVED_SHAPES}
         capabilities = "SessionCapabilities"
         found["$defs"]["PromptResponse"]["properties"]["usage"] = unstable["PromptResponse"]["properties"]["usage"]
-        found["$defs"][capabilities]["properties"]["fork"] = unstable[capabilities]["properties"]["fork"]
+        for name in ("fork", "status", "title"):
+            found["$defs"][capabilities]["properties"][name] = unstable[capabilities]["properties"][name]
         found["$defs"]["AgentAuthCapabilities"] = unstable["AgentAuthCapabilities"]
     return found
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from engine.core.ids import SessionId
+from engine.core.text import TITLE_CHARS
 from engine.log.store.memory import MemoryStore
 from tests.support.memory import Client
 
@@ -101,3 +102,33 @@ async def test_page_reads_one_session_more(
     first = await agent.call("session/list", {})
     await agent.call("session/list", {"cursor": first["nextCursor"]})
     assert given == [51, 3]
+
+
+async def test_a_title_that_the_client_sets_is_kept(agent: Client, tmp_path: Path) -> None:
+    await agent.initialize()
+    session = await agent.new_session(tmp_path)
+    params = {"sessionId": session, "title": f"  My title {'x' * 200}\nanother line"}
+    stored = (await agent.call("session/set_title", params))["title"]
+    assert (stored[:8], len(stored)) == ("My title", TITLE_CHARS)
+    assert agent.updates("session_info_update")[-1]["title"] == stored
+    await agent.prompt(session, "1")  # which names a session that has no title
+    await agent.call("session/close", {"sessionId": session})
+    assert await agent.call("session/status", {"sessionId": session}) == {"status": "saved"}
+    params = {"sessionId": session, "title": "Closed"}
+    assert await agent.call("session/set_title", params) == {"title": "Closed"}
+    assert [row["title"] for row in (await agent.call("session/list", {}))["sessions"]] == ["Closed"]
+    where = {"sessionId": session, "cwd": str(tmp_path), "mcpServers": []}
+    await agent.call("session/load", where)
+    assert agent.updates("session_info_update")[-1]["title"] == "Closed"
+    assert await agent.call("session/status", {"sessionId": session}) == {"status": "open"}
+
+
+async def test_titles_that_cannot_be_set_are_refused(agent: Client, tmp_path: Path) -> None:
+    await agent.initialize()
+    session = await agent.new_session(tmp_path)
+    for title in ("", " \n\t", None, 7):
+        assert (await agent.error("session/set_title", {"sessionId": session, "title": title}))["code"] == -32602
+    for method in ("session/set_title", "session/status"):
+        error = await agent.error(method, {"sessionId": "ses_none", "title": "t"})
+        assert (error["code"], error["data"]) == (-32002, {"sessionId": "ses_none"})
+    assert (await agent.call("session/list", {}))["sessions"] == []

@@ -60,6 +60,8 @@ async def test_every_method_and_update_occurs_and_is_valid(store: MemoryStore, t
         where = {"sessionId": session, "cwd": str(tmp_path), "mcpServers": []}
         await agent.call("session/load", where)
         await agent.call("session/resume", where)
+        assert await agent.call("session/status", {"sessionId": session}) == {"status": "open"}
+        assert await agent.call("session/set_title", {"sessionId": session, "title": "Notes"}) == {"title": "Notes"}
         fork = (await agent.call("session/fork", where))["sessionId"]
         assert await agent.call("session/delete", {"sessionId": fork}) == {}
         assert [row["sessionId"] for row in (await agent.call("session/list", {}))["sessions"]] == [session]
@@ -90,8 +92,11 @@ def update_kinds() -> set[str]:
 async def test_what_is_advertised_is_served(agent: Client) -> None:
     capabilities = (await agent.initialize())["agentCapabilities"]
     assert capabilities["loadSession"] is True
-    advertised = {f"session/{name}" for name in capabilities["sessionCapabilities"]} - {"session/additionalDirectories"}
-    assert advertised == {"session/list", "session/delete", "session/resume", "session/close", "session/fork"}
+    methods = {"title": "set_title"}
+    advertised = {f"session/{methods.get(name, name)}" for name in capabilities["sessionCapabilities"]}
+    advertised.remove("session/additionalDirectories")
+    served = ("list", "delete", "resume", "close", "fork", "status", "set_title")
+    assert advertised == {f"session/{name}" for name in served}
     for method in advertised | {"session/load", "session/set_mode", "session/set_config_option"}:
         assert (await agent.error(method, {"sessionId": 7, "cwd": "relative"}))["code"] == -32602
     for method in capabilities["auth"]:

@@ -287,6 +287,8 @@ RESPONSES: list[tuple[str, WireModel]] = [
             sessions=[sessions.SessionInfo(session_id="s", cwd="/w", title="t", updated_at="t")], next_cursor="2"
         ),
     ),
+    ("session/set_title", sessions.SetSessionTitleResponse(title="t")),
+    ("session/status", sessions.SessionStatusResponse(status="saved")),
     ("session/delete", Empty()),
     ("session/close", Empty()),
     ("session/prompt", content.PromptResponse(stop_reason="end_turn", meta={"x": 1})),

@@ -1,0 +1,261 @@
+"""The page of what this agent does of ACP, `docs/acp.md`: methods, updates, capabilities and content.
+
+The names come from the official schemas, and what is served from the adapter's own tables. `_WHY` has the reason for
+each name that is not served; a test finds one without a reason, and a reason for one that is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
+
+import acp_adapter.v1.updates.shapes
+from acp_adapter import v1
+from acp_adapter.conversation import REQUEST_PERMISSION
+from acp_adapter.editor_files import READ, WRITE
+from acp_adapter.jsonrpc.peer import CANCEL_REQUEST
+from acp_adapter.methods import METHODS
+from acp_adapter.requests import Initialized, SignIn
+from acp_adapter.wire import WireModel
+from engine import __version__
+
+SCHEMAS = Path(__file__).parents[2] / "tests" / "schemas" / "acp"
+Edition = Literal["1", "1 unstable", "2 draft"]
+EDITIONS: Final[dict[Edition, str]] = {
+    "1": "v1/schema.json",
+    "1 unstable": "v1/schema.unstable.json",
+    "2 draft": "v2/schema.unstable.json",
+}
+"""The schema of each edition, oldest first."""
+Subject = Literal[
+    "methods of agents",
+    "methods of clients",
+    "updates",
+    "content of prompts",
+    "content of tool calls",
+    "what agents offer",
+    "what clients offer",
+]
+SUBJECTS: Final[tuple[Subject, ...]] = get_args(Subject)
+
+_EARLIER_SESSIONS: Final = "not served yet; `rewindow delete` removes sessions, and `session/list` lists all"
+_TERMINALS: Final = "what a client starts, Rewindow can neither end nor redact nor undo; the agent runs commands itself"
+_PROVIDERS: Final = "providers are chosen by settings and keys, see [models](models.md)"
+_PROXY: Final = "for programs between an editor and an agent, which Rewindow is not"
+_SUBAGENTS: Final = "Rewindow has no agents below its own"
+_TUNNEL: Final = "servers behind the editor are not reached; the error of `session/new` says so"
+_QUESTIONS: Final = "no statement asks a form yet"
+_SUMMARIES: Final = "a condensation is a tool call of the kind `other`, which every client shows"
+WHY: Final[Mapping[str, str]] = {
+    "session/archive": _EARLIER_SESSIONS,
+    "session/unarchive": _EARLIER_SESSIONS,
+    "auth/status_update": "clients ask with `auth/status`",
+    "providers/list": _PROVIDERS,
+    "providers/set": _PROVIDERS,
+    "providers/disable": _PROVIDERS,
+    "mcp/message": _TUNNEL,
+    "proxy/initialize": _PROXY,
+    "proxy/successor": _PROXY,
+    "elicitation/create": _QUESTIONS,
+    "elicitation/complete": _QUESTIONS,
+    "terminal/create": _TERMINALS,
+    "terminal/output": _TERMINALS,
+    "terminal/wait_for_exit": _TERMINALS,
+    "terminal/kill": _TERMINALS,
+    "terminal/release": _TERMINALS,
+    "plan_update": "`plan` has the same content, and every client knows it",
+    "plan_removed": "an empty `plan` removes it",
+    "compaction_update": _SUMMARIES,
+    "compaction_summary_chunk": _SUMMARIES,
+    "subagent_update": _SUBAGENTS,
+    "session_message": _SUBAGENTS,
+    "session_message_chunk": _SUBAGENTS,
+    "terminal": "only for clients that draw terminals for an agent's commands (`terminal_output` in `_meta`)",
+    "image": "pictures in a prompt are named in its text",
+    "audio": "recordings in a prompt are named in its text",
+    "promptCapabilities.image": "pictures in a prompt are named in its text",
+    "promptCapabilities.audio": "recordings in a prompt are named in its text",
+    "mcpCapabilities.acp": _TUNNEL,
+    "sessionCapabilities.systemPrompt": "instructions come from [files of the project](instructions.md)",
+    "sessionCapabilities.systemPrompt.mode": "as above",
+    "sessionCapabilities.systemPrompt.mode.override": "as above",
+    "sessionCapabilities.archive": _EARLIER_SESSIONS,
+    "providers": _PROVIDERS,
+    "session": "only its parts say something",
+    "session.compaction": _SUMMARIES,
+    "session.configOptions": "every client gets options with a list of values",
+    "session.configOptions.boolean": "as above",
+    "subagents": _SUBAGENTS,
+    "plan": "`plan` is sent to every client",
+    "elicitation": _QUESTIONS,
+    "elicitation.form": _QUESTIONS,
+    "elicitation.url": _QUESTIONS,
+}
+"""Why a name of version 1 is not served or used."""
+_HEAD: Final = """\
+# What Rewindow does of ACP
+
+*Generated from `acp_adapter/` and the official schemas by `make docs`; a test fails when it is out of date.*
+
+The Agent Client Protocol has a version 1, unstable additions to it, and a draft of version 2. This page lists every
+method, update, kind of content and capability of the three, and the oldest of them that has it. Rewindow speaks version
+1. Version 2 is not served: the agent answers its clients with version 1.
+
+A capability of agents is marked "yes" if `initialize` offers it, and one of clients if Rewindow behaves differently for
+a client that offers it. Beside these, the agent takes the notifications `document/didOpen`, `didChange`, `didSave`,
+`didClose` and `didFocus` of editors that send them, see [editors](editors.md).
+"""
+
+
+class Row(NamedTuple):
+    """A name of the protocol: the oldest edition that has it, whether it is served or used, and why not."""
+
+    name: str
+    edition: Edition
+    is_served: bool
+    why: str
+
+
+def page() -> str:
+    """Return the page."""
+    return "\n".join([_HEAD, *(_section(subject) for subject in SUBJECTS)])
+
+
+def rows(subject: Subject) -> list[Row]:
+    """Return the names of a subject, by edition."""
+    known, served = known_names(subject), served_names(subject)
+    return [
+        Row(name, edition, name in served, "" if name in served or edition == "2 draft" else WHY.get(name, ""))
+        for name, edition in known.items()
+    ]
+
+
+def known_names(subject: Subject) -> dict[str, Edition]:
+    """Return the names that the schemas have, with the oldest edition that has each."""
+    found: dict[str, Edition] = {}
+    for edition in EDITIONS:
+        for name in _NAMES[subject](_definitions(edition)):
+            found.setdefault(name, edition)
+    return found
+
+
+def served_names(subject: Subject) -> frozenset[str]:
+    """Return the names that the adapter serves, sends, offers or uses."""
+    match subject:
+        case "methods of agents":
+            return frozenset((*METHODS, CANCEL_REQUEST))
+        case "methods of clients":
+            return frozenset(("session/update", REQUEST_PERMISSION, READ, WRITE, CANCEL_REQUEST))
+        case "updates":
+            return frozenset(_defaults("session_update"))
+        case "content of prompts":
+            offered = _initialized()["agentCapabilities"]["promptCapabilities"]
+            return frozenset(kind for kind, mark in _MARKS.items() if mark is None or offered.get(mark))
+        case "content of tool calls":
+            return frozenset(_defaults("type")) & set(known_names(subject))
+        case "what agents offer":
+            return frozenset(_offered(_initialized()["agentCapabilities"]))
+        case "what clients offer":
+            return frozenset(name for name in known_names(subject) if _is_used(name))
+
+
+def _section(subject: Subject) -> str:
+    lines = [f"## {subject.capitalize()}", "", "| name | since | | |", "|---|---|---|---|"]
+    lines += [
+        f"| `{row.name}` | {row.edition} | {'yes' if row.is_served else 'no'} | {row.why} |" for row in rows(subject)
+    ]
+    return "\n".join([*lines, ""])
+
+
+# --- names of the schemas ---------------------------------------------------------------------------------------------
+
+
+@cache
+def _definitions(edition: Edition) -> dict[str, Any]:
+    return cast("dict[str, Any]", json.loads((SCHEMAS / EDITIONS[edition]).read_text())["$defs"])
+
+
+def _methods(definitions: dict[str, Any], *sides: str) -> Iterator[str]:
+    found = {each["x-method"] for each in definitions.values() if each.get("x-side") in sides}
+    return iter(sorted(found))
+
+
+def _kinds(definitions: dict[str, Any], union: str, tag: str) -> Iterator[str]:
+    for variant in definitions[union].get("oneOf") or definitions[union]["anyOf"]:
+        kind = variant.get("properties", {}).get(tag, {}).get("const")
+        if kind is not None:
+            yield kind
+
+
+def _capabilities(definitions: dict[str, Any], name: str) -> Iterator[str]:
+    """Yield the paths of all properties below a definition, such as `fs.readTextFile`."""
+    for key, value in definitions.get(name, {}).get("properties", {}).items():
+        if key == "_meta":
+            continue
+        references = [
+            each["$ref"] for each in (value, *value.get("allOf", ()), *value.get("anyOf", ())) if "$ref" in each
+        ]
+        below = [path for each in references for path in _capabilities(definitions, each.rpartition("/")[2])]
+        if not below or {"type": "null"} in value.get("anyOf", ()):
+            yield key
+        yield from (f"{key}.{path}" for path in below)
+
+
+_NAMES: Final = {
+    "methods of agents": lambda definitions: _methods(definitions, "agent", "protocol", "proxy"),
+    "methods of clients": lambda definitions: _methods(definitions, "client", "protocol"),
+    "updates": lambda definitions: _kinds(definitions, "SessionUpdate", "sessionUpdate"),
+    "content of prompts": lambda definitions: _kinds(definitions, "ContentBlock", "type"),
+    "content of tool calls": lambda definitions: _kinds(definitions, "ToolCallContent", "type"),
+    "what agents offer": lambda definitions: _capabilities(definitions, "AgentCapabilities"),
+    "what clients offer": lambda definitions: _capabilities(definitions, "ClientCapabilities"),
+}
+
+
+_MARKS: Final = {
+    "text": None,
+    "resource_link": None,
+    "image": "image",
+    "audio": "audio",
+    "resource": "embeddedContext",
+}
+"""The capability of agents for each kind of content in prompts; None for those that each agent takes."""
+
+
+# --- what the adapter does --------------------------------------------------------------------------------------------
+
+
+def _defaults(field: str) -> Iterator[str]:
+    for shape in vars(acp_adapter.v1.updates.shapes).values():
+        if isinstance(shape, type) and issubclass(shape, WireModel) and field in shape.model_fields:
+            yield shape.model_fields[field].default
+
+
+def _initialized() -> dict[str, Any]:
+    ways = (SignIn("agent", "Read the keys", "Reads the keys."),)
+    return v1.write_result("initialize", Initialized(__version__, ways))
+
+
+def _offered(value: dict[str, Any], before: str = "") -> Iterator[str]:
+    for key, each in value.items():
+        name = before + key
+        if isinstance(each, dict):
+            yield name
+            yield from _offered(each, f"{name}.")
+        elif each is True:
+            yield name
+
+
+def _is_used(name: str) -> bool:
+    """Return whether the adapter reads anything else from a client that offers this, however it marks that."""
+    plain = v1.read_params("initialize", {"protocolVersion": 1})
+    for mark in (True, {}):
+        offered: object = mark
+        for key in reversed(name.split(".")):
+            offered = {key: offered}
+        if v1.read_params("initialize", {"protocolVersion": 1, "clientCapabilities": offered}) != plain:
+            return True
+    return False
