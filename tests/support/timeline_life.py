@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from ast import literal_eval
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, TypeVar
@@ -28,6 +30,8 @@ from tests.support.sessions import sessions_of
 from tests.support.workers import shared_zygote
 
 T = TypeVar("T")
+_LIVES = count()
+_TIDY_EVERY = 20
 Moment = Literal["run", "compare"]
 """A statement has run and nobody knows yet; or one that ran again with recorded answers is compared."""
 _PROBE = """
@@ -138,10 +142,19 @@ class WatchedWorker(Watched):
         self.watch = watch
 
 
+def _tidy_up() -> None:
+    """Now and then, take all that is older out of later collections: a worker in this process collects often."""
+    if next(_LIVES) % _TIDY_EVERY == 0:
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+
+
 class Life:
     """One session from its making on. `allows` is what the user says when asked."""
 
     def __init__(self, environment: Callable[[Watch], Watched], settings: Mapping[str, object]) -> None:
+        _tidy_up()
         self.watch = Watch()
         self.allows = True
         self._make = environment
