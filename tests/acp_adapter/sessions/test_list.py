@@ -112,6 +112,7 @@ async def test_a_title_that_the_client_sets_is_kept(agent: Client, tmp_path: Pat
     assert (stored[:8], len(stored)) == ("My title", TITLE_CHARS)
     assert agent.updates("session_info_update")[-1]["title"] == stored
     await agent.prompt(session, "1")  # which names a session that has no title
+    assert [row["title"] for row in (await agent.call("session/list", {}))["sessions"]] == [stored]
     await agent.call("session/close", {"sessionId": session})
     assert await agent.call("session/status", {"sessionId": session}) == {"status": "saved"}
     params = {"sessionId": session, "title": "Closed"}

@@ -218,8 +218,10 @@ def test_what_sessions_take_is_counted_below_a_deep_scratch_directory(
     (home.state / "d" / "large").write_bytes(bytes(7_000_000))
     for name, value in home.variables.items():
         monkeypatch.setenv(name, value)
-    ((grade, text),) = [(found.grade, found.text) for found in doctor.sessions()]
-    subprocess.run(["rm", "-rf", home.state / "d"], check=True)  # too deep for Python, also when pytest cleans up
+    try:
+        ((grade, text),) = [(found.grade, found.text) for found in doctor.sessions()]
+    finally:
+        subprocess.run(["rm", "-rf", home.state / "d"], check=True)  # too deep for pytest to clean up
     assert (grade, "7." in text) == ("ok", True)
 
 

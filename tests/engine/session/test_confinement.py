@@ -120,11 +120,15 @@ async def test_no_other_session_waits_for_a_search_for_protected_files(
 
     monkeypatch.setattr(Protection, "places", noted)
     count = 4
-    async with served(tmp_path, Kernel(), writes(*(f"x = {number}" for number in range(count)))) as session:
+    answer, made = writes(*(f"x = {number}" for number in range(count))), iter(range(2 * count))
+
+    def makes_a_directory(prompt: object) -> Sequence[StatementAsked | TextDelta]:
+        (Path(session.cwd) / f"d{next(made)}").mkdir()
+        return answer(prompt)
+
+    async with served(tmp_path, Kernel(), makes_a_directory) as session:
         session.set_mode("auto")
-        for number in range(count):
-            (Path(session.cwd) / f"d{number}").mkdir()
-            await turns(session)
+        await turns(session, count)
     assert len(searched_on) > count
     assert threading.get_ident() not in searched_on
 
