@@ -5,7 +5,7 @@ They reach the client's state through `context.connection`. Called by the peer (
 
 - `accept` runs while the line is read, before any later line. A cancel in the same read therefore finds its turn, and a
   prompt sees every document change that was sent before it.
-- `handle` then runs in its own task and returns the result.
+- `handler` then runs in its own task and returns the result.
 """
 
 from __future__ import annotations

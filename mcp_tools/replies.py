@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
-from engine.core.execution import OUTLINED
+from engine.core.levels import OUTLINED
 from engine.core.text import cut_line, legible_line
 
 if TYPE_CHECKING:  # loaded after the client has its first response

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from engine import __version__
 from engine.core.errors import EngineError, EnvironmentUnavailableError
-from engine.core.execution import LEVELS_LINE
+from engine.core.levels import LEVELS_LINE
 from mcp_tools.access import Roots
 from mcp_tools.middleware import Redaction, contain_failures, refuse_cursors
 from mcp_tools.notifications import LogMessages, Subscriptions

@@ -60,9 +60,9 @@ Cursor and VS Code follow their documentation; these programs are not run.
 - `--root DIR` (repeatable) sets the limit. Without it the limit is the client's roots, or else the current directory.
   `/` and the home directory are refused unless `--root` names them.
 - `--session NAME` keeps the handles for next time.
-- `--allow-run` adds `run`, Python in a [sandbox](sandbox.md), and `rewind` and `replay`. Python can write only in these
-  directories and in a scratch directory, and has no network; `--network` allows TCP. Actions that would ask in an
-  editor are refused. Nothing limits what Python reads.
+- `--allow-run` adds `run`, Python in a [sandbox](sandbox.md), and `rewind` and `replay`. Python can write only below
+  the roots and in a scratch directory, and has no network; `--network` allows TCP. Actions about which an editor would
+  ask you are refused. Nothing limits what Python reads.
 - If the kernel has no sandbox, the server ends with an error. `--allow-run=unsandboxed` serves Python with your own
   permissions; `--root` does not limit it.
 

@@ -270,7 +270,12 @@ def project() -> Iterable[Finding]:
     if found.note:
         return [Finding("note", found.note)]
     if not found.import_paths:
-        return [Finding("note", "this directory has no virtual environment; statements import from Rewindow's own")]
+        return [
+            Finding(
+                "note",
+                "this directory has no virtual environment; statements use the one of Rewindow",
+            )
+        ]
     return [Finding("ok", f"statements import from {', '.join(found.import_paths)}")]
 
 

@@ -41,7 +41,7 @@ _REWIND_STOPPED: Final = "Stopped. Variables, files and conversation are restore
 
 
 def rewind(
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or the start of it.")],
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or any unique beginning of it.")],
     to: Annotated[
         int, typer.Option("--to", metavar="K", min=0, help="The statement to go back to; 0 is the beginning.")
     ],
@@ -108,7 +108,7 @@ _STOPPED: Final = (
 
 
 def replay(
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or the start of it.")],
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or any unique beginning of it.")],
     first: Annotated[int, typer.Option("--from", metavar="K", min=1, help="The first statement to run again.")],
     last: Annotated[
         int | None, typer.Option("--to", metavar="J", min=1, help="The last one; default: the newest.")
@@ -192,7 +192,7 @@ def _divergence(event: Diverged) -> dict[str, object]:
 
 
 def diff(
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or the start of it.")],
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or any unique beginning of it.")],
     left: Annotated[str, typer.Argument(metavar="A", help="A branch.")],
     right: Annotated[str | None, typer.Argument(metavar="B", help="Another branch; default: the active one.")] = None,
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),

@@ -31,7 +31,7 @@ FORMATS: Final = ("text", "json", "stream-json")
 def run(
     session: Annotated[
         str | None,
-        typer.Argument(metavar="SESSION", help="The session's id, or the start of it; default: a new session."),
+        typer.Argument(metavar="SESSION", help="The session's id, or any unique beginning of it; default: a new one."),
     ] = None,
     continues: bool = typer.Option(False, "--continue", "-c", help="Continue the latest session of this directory."),
     prompt: str | None = typer.Option(

@@ -95,7 +95,7 @@ _BRANCH_COLUMNS = ("branch", "from", "statements", "")
 
 
 def branches(
-    session: str = typer.Argument(metavar="SESSION", help="The session's id, or the start of it."),
+    session: str = typer.Argument(metavar="SESSION", help="The session's id, or any unique beginning of it."),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON array."),
     as_lines: bool = typer.Option(False, "--jsonl", help="Print one JSON object per line."),
 ) -> None:

@@ -57,7 +57,7 @@ from .terminal.rendering import diff, painted, shown_markdown
 
 
 def show(
-    session: str = typer.Argument(metavar="SESSION", help="The session's id, or the start of it."),
+    session: str = typer.Argument(metavar="SESSION", help="The session's id, or any unique beginning of it."),
     events: bool = typer.Option(False, "--events", help="Print the whole log, one JSON object per line."),
     cycles: bool = typer.Option(False, "--cycles", help="Print the request cycles with their steps."),
     projection: int | None = typer.Option(

@@ -5,7 +5,7 @@ The worker makes them, and they reach the log unchanged, on `ExecutionFinished`.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -122,30 +122,6 @@ class Ending(Struct, frozen=True, kw_only=True):
     stdout: Captured = field(default_factory=Captured)
     stderr: Captured = field(default_factory=Captured)
     diff: NamespaceDiff = field(default_factory=NamespaceDiff)
-
-
-class LevelOfDetail(NamedTuple):
-    """One level of detail of a view: its name for users, and a `comment` for models.
-
-    `is_outlined`: it is about the outline of the whole text or a region, not about consecutive lines.
-    """
-
-    name: str
-    comment: str
-    is_outlined: bool = False
-
-
-LEVELS_OF_DETAIL: Final = (
-    LevelOfDetail("text", "text"),
-    LevelOfDetail("outline", "symbols with their lines", is_outlined=True),
-    LevelOfDetail("summary", "summary", is_outlined=True),
-    LevelOfDetail("changes", "what changed since you read it"),
-)
-"""What a view shows at each `lod`; the position is the number. `files.detail` has their renderers."""
-LOD: Final = {level.name: lod for lod, level in enumerate(LEVELS_OF_DETAIL)}
-"""The numbers of the levels by name."""
-OUTLINED: Final = frozenset(lod for lod, level in enumerate(LEVELS_OF_DETAIL) if level.is_outlined)
-LEVELS_LINE: Final = ", ".join(f"{lod} {name}" for name, lod in LOD.items())
 
 
 class Display(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from .execution import LEVELS_OF_DETAIL, LOD
+from .levels import LEVELS_OF_DETAIL, LOD
 
 ToolKind = Literal["read", "search", "edit", "delete", "move", "execute", "other"]
 """What a tool does, as editors show it."""

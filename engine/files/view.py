@@ -14,8 +14,8 @@ from typing import ClassVar, Final, Literal, NoReturn
 import msgspec
 import xxhash
 
-from ..core.execution import OUTLINED
 from ..core.ids import ObjId
+from ..core.levels import OUTLINED
 from ..core.text import cut_line
 from ..log.events.nodes import DropReason, PayloadBasis, PayloadKind, RevisionState, TickKind
 from ..log.statements import UpdatePayload, Want

@@ -244,10 +244,16 @@ class Holding:
         """
         with contextlib.suppress(OSError):  # it is dead
             self._root.append(os.open(f"/proc/{pid}/root", os.O_PATH | os.O_CLOEXEC))
-        most = min(MOST_BEGUN, max(_left(), 0))
+        most = min(MOST_BEGUN, max(self._left(), 0))
         for directory in sorted(_bound(domain), key=lambda each: each.count("/"))[:most]:
             with contextlib.suppress(OSError):  # it is gone, or has become a link
                 self._views.append(os.open(f"/proc/{pid}/root{directory}", _PLACE))
+
+    @staticmethod
+    def _left() -> int:
+        """Return how many more directories all workers together may keep open."""
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // MOST_OF_ALL
+        return most - sum(len(each._views) for each in _HOLDINGS)
 
     def sees(self, directory: str) -> bool:
         """Return whether the worker finds the same directory at an absolute path as this process: it is not hidden.
@@ -291,13 +297,8 @@ class Holding:
         if done.returncode:
             reason = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
             raise EnvironmentUnavailableError(f"{_STAY_WRITABLE}: {reason}")
-        if len(self._views) > MOST_VIEWS or _left() < 0:
+        if len(self._views) > MOST_VIEWS or self._left() < 0:
             raise EnvironmentUnavailableError(_TOO_MANY)
-
-
-def _left() -> int:
-    """Return how many more directories all workers together may keep open."""
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // MOST_OF_ALL - sum(len(each._views) for each in _HOLDINGS)
 
 
 def _bound(domain: Domain) -> set[str]:

@@ -240,8 +240,8 @@ class AgentLoop:
         except ContextTooLongError as error:
             if not self._calls.projector.narrow(error.window):
                 raise ModelError(
-                    f"{error}; this request had {projection.used:,} of {projection.size:,} tokens by Rewindow's count: "
-                    "if the model reads less, set REWINDOW_CONTEXT_BUDGET"
+                    f"{error}. By Rewindow's count this request had {projection.used:,} of {projection.size:,} tokens. "
+                    "If the model's context window is smaller, set REWINDOW_CONTEXT_BUDGET to its size."
                 ) from None
             if not may_condense:
                 raise

@@ -251,7 +251,7 @@ class StatementRunner:
             announce()
             with anyio.CancelScope(shield=True):
                 appeared = await self._environment.confinement.appeared()
-            touches.take_new(each for each in appeared if not is_inside(each.path, tuple(calls.written)))
+                touches.take_new(each for each in appeared if not is_inside(each.path, tuple(calls.written)))
             if outcome.contents or outcome.more or touches.any:
                 with anyio.CancelScope(shield=True):
                     await self._revisions.take(outcome.contents)

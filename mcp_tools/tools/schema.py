@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Struct
 
-from engine.core.execution import LEVELS_OF_DETAIL
+from engine.core.levels import LEVELS_OF_DETAIL
 from engine.core.text import cut_line
 from mcp_tools.replies import ArgumentError, Reply
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from engine.core.execution import LEVELS_LINE
+from engine.core.levels import LEVELS_LINE
 from engine.core.text import cut_line, legible_line, plural
 from mcp_tools import statements
 from mcp_tools.replies import HANDLE, ArgumentError, CallError, Reply, handle_reply, row_line

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from engine import session_named
 from engine.core.clock import SystemClock
 from engine.core.tokens import count
+from engine.files.detail import LEVELS
 from engine.log.events.execution import StatementRecorded
 from engine.log.store.memory import MemoryStore
 from mcp_tools.client_session import to_identifier
@@ -155,7 +156,7 @@ async def check(root: Path, files: list[bytes], tokens: int) -> None:
         async def reply(tool: str, **arguments: object) -> str:
             return text_of(await caller.result(tool, **arguments))
 
-        for lod in range(4):
+        for lod in LEVELS:
             shown = await reply("view", name="v", path="f0.py", tokens=tokens, lod=lod, follow=True)
             assert count(body(shown)) <= tokens, shown
         shown = await reply("group", name="g", add=["v", "*.py"], tokens=tokens)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.execution import LEVELS_OF_DETAIL
+from engine.core.levels import LEVELS_OF_DETAIL
 from mcp_tools.replies import ArgumentError
 from mcp_tools.tools import PYTHON_TOOLS, TOOLS
 from mcp_tools.tools.schema import ToolRow, check_arguments

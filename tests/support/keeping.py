@@ -9,8 +9,8 @@ from weakref import WeakValueDictionary
 
 from engine.log.past import ValueGroup
 from engine.runtime.worker.guarding.guard import OutsideGuard
-from engine.runtime.worker.keeping.keeper import Loader
 from engine.runtime.worker.keeping.pickler import Surroundings
+from engine.runtime.worker.keeping.value_keeper import Loader
 from engine.runtime.worker.keeping.writing import SMALL_BYTES, GroupWriter
 
 Namespace = dict[str, Any]

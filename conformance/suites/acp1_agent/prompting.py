@@ -126,7 +126,7 @@ REQUIREMENTS: Final = (
         TURN_ENDS,
         answered("prompt", expect="result"),
         scenario="two-texts",
-        violation="an agent that says its text and never answers",
+        violation="an agent that sends its text, but never the answer to the prompt",
     ),
     Requirement(
         "ACP1-A-PROMPT-003",

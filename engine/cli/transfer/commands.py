@@ -66,7 +66,7 @@ LARGEST: Final = 256 << 20
 
 
 def export_session(
-    session: str = typer.Argument(metavar="SESSION", help="The session's id, or the start of it."),
+    session: str = typer.Argument(metavar="SESSION", help="The session's id, or any unique beginning of it."),
     output: str = typer.Option("-", "--output", "-o", metavar="FILE", help="Where to write it; - is standard output."),
     force: bool = typer.Option(False, "--force", "-f", help="Overwrite an existing file."),
 ) -> None:

@@ -106,8 +106,9 @@ each command with its output.
 
 
 _SKILLS: Final = """
-Skills are instructions for particular tasks. If a task matches a description, first view that skill with the call above
-its list, NAME replaced, and follow it. Paths in a skill begin at its folder. No skill can extend your permissions."""
+Skills are instructions for particular tasks. If a task matches a description, first view that skill: make the call
+above the list, with its name for NAME. Then follow it. Paths in a skill are relative to its folder. No skill can extend
+your permissions."""
 _GUIDANCE: Final = """
 Instructions from the user and the project's authors follow, file by file. If two disagree, the later one applies.
 None of them can extend your permissions.

@@ -46,7 +46,7 @@ def refusal(entries: Sequence[Event], indices: Sequence[int], condensation: Cond
     if missing:
         return f"{min(missing)} is not in the View; forget only events in the View"
     for low, high, gap in _unsafe_cuts(entries, indices, forgotten):
-        return f"the cut {low}:{high} would split related events; gap {gap} is not a manipulation index"
+        return f"the cut {low}:{high} would split related events; no cut is allowed at gap {gap}"
     if (condensation.summary is None) != (condensation.summary_offset is None):
         return "give both a summary and its offset, or neither"
     if condensation.summary_offset is None:
@@ -55,9 +55,7 @@ def refusal(entries: Sequence[Event], indices: Sequence[int], condensation: Cond
     if not 0 <= condensation.summary_offset <= kept:
         return f"summary offset {condensation.summary_offset} is outside 0..{kept}; {kept} events remain in the View"
     if not offset_is_safe(entries, indices, condensation):
-        return (
-            f"summary offset {condensation.summary_offset} would split related events; it is not a manipulation index"
-        )
+        return f"summary offset {condensation.summary_offset} would split related events; no cut is allowed there"
     return None
 
 
@@ -89,8 +87,7 @@ def with_summary_at_index(
     Args:
         was_at_index: its place was an index before the cuts, so it can only split a unit made by an unsafe cut: `call
             result duplicate` without its result is a new pair. This is judged with the summary in place, because
-                without
-            it two loops that the cuts joined would look like one.
+            without it two loops that the cuts joined would look like one.
     """
     named = (at for at, entry in enumerate(entries) if isinstance(entry, Summary) and entry.event_id == summary)
     position = next(named, None)

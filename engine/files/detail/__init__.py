@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from ...core.execution import LEVELS_LINE, LEVELS_OF_DETAIL, LOD, OUTLINED
+from ...core.levels import LEVELS_LINE, LEVELS_OF_DETAIL, LOD, OUTLINED
 from ..filling import Ladder, single
 from ..outline.model import Outline
 from ..paging import PageLostError

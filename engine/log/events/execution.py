@@ -277,8 +277,8 @@ class ValuesDropped(Event, frozen=True, kw_only=True):
 class CheckpointTaken(Event, frozen=True, kw_only=True):
     """A paused copy of the process keeps the namespace as that execution left it, as long as the copy lives.
 
-    The namespace was paused for `time_ms`. `shared` are phrases on what the copy lacks or shares: child processes, the
-    far ends of pipes and sockets, shared memory.
+    The namespace was paused for `time_ms`. `shared` has a phrase for each thing that the copy lacks or
+    shares: child processes, the far ends of pipes and sockets, shared memory.
     """
 
     kind: ClassVar[str] = "checkpoint_taken"

@@ -135,8 +135,9 @@ class FileChanged(Event, frozen=True, kw_only=True):
 class RevisionAdopted(Event, frozen=True, kw_only=True):
     """Nodes adopted another revision of a file after a look at it, in a statement or at a tick.
 
-    `look` counts the looks at `path` in that statement or tick, from 0. `digest` is the xxh3 hex of the content, empty
-    for none. `content` is the content as a blob, None if it is not kept; if it had a secret, `withheld` is its digest.
+    `look` is the number of this look at `path` in that statement or tick, from 0. `digest` is the xxh3 hex of the
+    content, empty if there is none. `content` names the blob with the content; None if it was not kept. If the content
+    had a secret, `withheld` is the digest of the content.
     `notice` is the sentence shown instead of content, or above it.
 
     The content of a paged text is the index of its pages. Each page that was read is a look by itself, at the path

@@ -2,7 +2,7 @@
 
 A kept value names its classes by their modules, and the digest of a value contains those names. Sessions of earlier
 versions must load, and load without differences, so both keep using the first names, wherever the code moves. Only
-what a statement's variables can hold is listed. Called by `keeping.keeper` and `contents`.
+what a statement's variables can hold is listed. Called by `keeping.value_keeper` and `contents`.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ from .writes.touching import WriteNotices
 from .writes.tree import RoutedTree
 
 if TYPE_CHECKING:
-    from .keeping.keeper import Keeper
+    from .keeping.value_keeper import ValueKeeper
     from .statements.executor import Output, Rerun
 
 Request = (
@@ -228,7 +228,7 @@ class Interpreter:
         if isinstance(request, Run):
             return self.ran(request, self.execute(request))
         if self._rerun is None:
-            # Imported here, like the Keeper.
+            # Imported here, like the ValueKeeper.
             from .statements.executor import Rerun
 
             self._rerun = Rerun(self, self._transport, self._interrupts, self._output)
@@ -330,11 +330,11 @@ class Interpreter:
             more=noticed.more,
         )
 
-    def _keeper(self) -> Keeper:
+    def _keeper(self) -> ValueKeeper:
         # Imported here, so that the zygote can fork before it has loaded this.
-        from .keeping.keeper import Keeper
+        from .keeping.value_keeper import ValueKeeper
 
-        return Keeper(
+        return ValueKeeper(
             self._namespace,
             self._watch,
             self._board,
@@ -414,19 +414,19 @@ class Values:
     """The kept values of one namespace.
 
     Loading them runs user code. So afterwards Python's own functions are restored, and the loaded names do not count as
-    changes of the next statement. `keeper` makes the Keeper at its first use. `let_go` ends unreachable handles.
+    changes of the next statement. `keeper` makes the ValueKeeper at its first use. `let_go` ends unreachable handles.
     """
 
     def __init__(
         self,
-        keeper: Callable[[], Keeper],
+        keeper: Callable[[], ValueKeeper],
         watch: NamespaceWatch,
         interrupts: Interrupts,
         python: OwnPython,
         let_go: Callable[[], None],
     ) -> None:
         self._make = keeper
-        self._made: Keeper | None = None
+        self._made: ValueKeeper | None = None
         self._watch = watch
         self._interrupts = interrupts
         self._python = python
@@ -450,7 +450,7 @@ class Values:
         groups, unkept, left = self._keeper().preserve_at_once()
         return Kept(execution_id=execution_id, groups=groups, unkept=unkept, left=left)
 
-    def _keeper(self) -> Keeper:
+    def _keeper(self) -> ValueKeeper:
         if self._made is None:
             self._made = self._make()
         return self._made
@@ -471,7 +471,7 @@ class Values:
         if made:
             self._keeper().made_again(made)
 
-    def _set(self, keeper: Keeper, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]:
+    def _set(self, keeper: ValueKeeper, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]:
         self._interrupts.install()
         try:
             self._watch.before_setting(name for group in groups for name in group.names)

@@ -145,6 +145,7 @@ async def compact(context: CommandContext, _: str) -> str:
     cut, used = compacted
     number = len(cut.positions)
     return (
-        f"{number:,} {plural(number, 'message')} ({cut.tokens:,} tokens) were replaced by a summary. "
+        f"{number:,} {plural(number, 'message')} ({cut.tokens:,} tokens) {'was' if number == 1 else 'were'} "
+        "replaced by a summary. "
         f"The next prompt has {used:,} tokens."
     )

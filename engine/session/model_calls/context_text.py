@@ -14,7 +14,7 @@ from unicodedata import east_asian_width
 from msgspec import Struct
 
 from ...context.tail.prompt import INSTRUCTIONS, MESSAGES
-from ...core.execution import LEVELS_LINE
+from ...core.levels import LEVELS_LINE
 from ...core.text import ELLIPSIS, fenced, more, printable
 from ...files.tails import HandleRow
 

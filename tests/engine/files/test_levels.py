@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.execution import LEVELS_LINE, LEVELS_OF_DETAIL
+from engine.core.levels import LEVELS_LINE, LEVELS_OF_DETAIL
 from engine.core.tokens import count
 from engine.core.toolbox import VIEWS
 from engine.files.detail import LEVELS, checked_lod

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.files.detail import LEVELS
 from engine.files.disk import Sizes
 from engine.files.document import resolve
 from engine.files.paging import (
@@ -111,7 +112,7 @@ def test_levels_that_need_the_whole_text_say_alternatives(desk: Desk) -> None:
         desk.run("v.Scroll(tokens=2_000_000)")
     assert desk.shown("w = view('big.log', lod=3)").startswith("(not shown before")
     for budget in range(1, 30):
-        for lod in range(4):
+        for lod in LEVELS:
             assert desk.run(f"show(v, lod={lod}, tokens={budget})").displays[0].tokens <= budget
 
 

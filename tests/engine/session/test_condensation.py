@@ -279,7 +279,9 @@ async def test_provider_that_takes_nothing_ends_the_turn(tmp_path: Path) -> None
     model = AnsweringModel(refuse)
     async with opened(tmp_path, model) as session:
         assert await run(session, "hello") == "error"
-        assert str(events_of(session, RunStop)[-1].detail).startswith("at most 10 tokens; this request had ")
+        assert str(events_of(session, RunStop)[-1].detail).startswith(
+            "at most 10 tokens. By Rewindow's count this request had "
+        )
         assert len(model.prompts) <= 4
 
 

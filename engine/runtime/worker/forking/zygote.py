@@ -422,10 +422,10 @@ def _load() -> None:
 def _load_later() -> None:
     """Load modules that the first statement does not need. Workers that exist by then load them when needed."""
     from ..guarding.outside import load as load_unaudited
-    from ..keeping import keeper
+    from ..keeping import value_keeper
     from ..statements import executor
     from . import checkpoint, outlining
 
-    del checkpoint, keeper, outlining, executor
+    del checkpoint, value_keeper, outlining, executor
     load_unaudited()
     gc.freeze()

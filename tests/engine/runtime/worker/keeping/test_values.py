@@ -24,10 +24,10 @@ from engine.files.group import GroupCycleError
 from engine.log.past import ValueGroup
 from engine.runtime.results import Completed, Written
 from engine.runtime.worker.guarding.guard import OutsideGuard
-from engine.runtime.worker.keeping.keeper import Loader
 from engine.runtime.worker.keeping.naming import ForeignCode, header
 from engine.runtime.worker.keeping.pickler import Surroundings
 from engine.runtime.worker.keeping.reasons import why_not_kept
+from engine.runtime.worker.keeping.value_keeper import Loader
 from engine.runtime.worker.keeping.writing import SMALL_BYTES, GroupWriter
 from tests.support.boards import Desk
 from tests.support.keeping import keep, load, moved, namespace, writer

@@ -72,7 +72,7 @@ _PACKED: Final = 100
 """With more groups, this many share a pickle. If it fails, halving finds the group that cannot be pickled."""
 
 
-class Keeper:
+class ValueKeeper:
     """Keeps one namespace.
 
     Args:
