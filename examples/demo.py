@@ -188,7 +188,7 @@ def run(project: Path) -> str:
     say("A view follows its file: somebody saves notes.md, and the change is reported")
     editor.prompt(session, 'notes = view("notes.md").Run(freq="Sync")')
     with (project / "notes.md").open("a") as file:
-        file.write("It is made anew each month.\n")
+        file.write("It is updated each month.\n")
     editor.prompt(session, 'prices = [int(line.split(",")[1]) for line in read("orders.csv").splitlines()[1:]]')
 
     say("A statement that never ends is cancelled; the names are still there")

@@ -69,6 +69,7 @@ class Tool(Struct, frozen=True, kw_only=True):
 
 
 PLAN: Final = "plan"
+EDIT: Final = "edit"
 """The tool that only tells the user something."""
 _ROWS: Final = (
     Tool(
@@ -137,7 +138,7 @@ _ROWS: Final = (
         examples=(Example('write("docs/notes.md", "# Notes\\n")', "make or replace a file"),),
     ),
     Tool(
-        name="edit",
+        name=EDIT,
         title=("Edit {path}",),
         kind="edit",
         group="write-group",

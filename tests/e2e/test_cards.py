@@ -92,6 +92,21 @@ def test_rejected_act_says_so_without_a_traceback(tmp_path: Path, project: Path)
     assert read.endswith("PermissionError: The user rejected this change.")  # the model needs the line that failed
 
 
+@pytest.mark.parametrize("before", ["", "print('begun')\n"], ids=["the statement's card", "a card of its own"])
+def test_rejected_edit_keeps_its_diff(tmp_path: Path, project: Path, before: str) -> None:
+    (project / "a.txt").write_text("one\ntwo\n")
+    source = f"{before}edit('a.txt', 'two', 'three')"
+    model = scripted(tmp_path, {"statement": source}, {"text": "Fine."})
+    with Agent(tmp_path / "state", "--model", model, permission="reject_once") as agent:
+        session = agent.open(project)
+        agent.prompt(session, "go")
+        for shown in shown_twice(agent, session, project):
+            diff, said = shown[-1]["content"][-2:]
+            place = str(project / "a.txt")
+            assert diff == {"type": "diff", "path": place, "oldText": "two", "newText": "three"}
+            assert "The user rejected this change." in said["content"]["text"]
+
+
 def test_error_that_is_caught_and_another_after_it(tmp_path: Path, project: Path) -> None:
     source = "try:\n    write('a.txt', 'x')\nexcept PermissionError:\n    pass\n1 / 0"
     with Agent(

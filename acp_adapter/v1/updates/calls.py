@@ -49,9 +49,10 @@ from acp_adapter.v1.updates.blocks import (
 from acp_adapter.v1.updates.shapes import ToolCallContent, ToolCallStatus, ToolCallUpdate
 from acp_adapter.wire import WireModel, given
 from engine.context.tail.results import STATEMENT_TOOL, printed_text
+from engine.core.execution import TextChange
 from engine.core.ids import ToolCallId
 from engine.core.text import as_printed, cut_middle, fenced
-from engine.core.toolbox import PLAN, TOOLS, call_title, tool_named
+from engine.core.toolbox import EDIT, PLAN, TOOLS, call_title, tool_named
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import CommandEnded, FileWritten
 from engine.log.events.session import PermissionAnswered
@@ -167,7 +168,7 @@ def ended(event: ToolResult, shown: Shown, facts: Facts) -> Step:
         shown = replace(shown, unannounced=_without(shown, event.tool_call_id))
         return shown, [_without_statement(call, event, facts, status)]
     if event.parent_id is not None:
-        return _helper_ended(event, shown, status)
+        return _helper_ended(event, shown, facts, status)
     for statement, running in shown.statements.items():
         if running.call == event.tool_call_id:
             shown, before = announcement(running.call, shown, facts)
@@ -243,7 +244,7 @@ def _locations(path: object, line: object, cwd: str) -> list[shapes.ToolCallLoca
 # --- the end of a helper ----------------------------------------------------------------------------------------------
 
 
-def _helper_ended(event: ToolResult, shown: Shown, status: ToolCallStatus) -> Step:
+def _helper_ended(event: ToolResult, shown: Shown, facts: Facts, status: ToolCallStatus) -> Step:
     """End the card of a helper, unless it is its statement's."""
     helper = shown.helpers.get(event.tool_call_id)
     statement = shown.statement_of(event.parent_id)
@@ -256,7 +257,7 @@ def _helper_ended(event: ToolResult, shown: Shown, status: ToolCallStatus) -> St
         is_no = event.status == "rejected"
         refused = replace(statement, rejection=event.text) if is_no else replace(statement, failure=event.text)
         after = after.with_statement(refused)
-    effect, result = _effect(helper, shown), _result(helper, event, shown)
+    effect, result = _effect(helper, shown), _result(helper, event, shown, facts)
     if _tells_only_the_statement(helper, event):
         result = []  # because it returns what the statement works with, and shows if it wants to
     elif result and event.status == "ok":
@@ -274,10 +275,15 @@ def _helper_ended(event: ToolResult, shown: Shown, status: ToolCallStatus) -> St
     return after, [update]
 
 
-def _result(helper: RunningCall, event: ToolResult, shown: Shown) -> list[ToolCallContent]:
-    """The result of a helper, unless its effect is already shown; an error message in any case."""
+def _result(helper: RunningCall, event: ToolResult, shown: Shown, facts: Facts) -> list[ToolCallContent]:
+    """The result of a helper, unless its effect is already shown; an error message in any case.
+
+    A rejected edit keeps its diff, which the question showed.
+    """
     if event.status == "cancelled":
-        return [shapes.Content(content=TextContent(text=CANCELLED))]
+        return [*_proposed(helper.call, facts), shapes.Content(content=TextContent(text=CANCELLED))]
+    if event.status == "rejected":
+        return [*_proposed(helper.call, facts), text_block(event.text)]
     if event.status != "ok":
         return [text_block(event.text)]
     if _is_tree_function(helper.call) and (helper.effect is None or _is_unshown(helper.effect)):
@@ -285,15 +291,28 @@ def _result(helper: RunningCall, event: ToolResult, shown: Shown) -> list[ToolCa
     return [] if _effect(helper, shown) else [text_block(event.text)]
 
 
+def _proposed(call: ToolCall, facts: Facts) -> list[ToolCallContent]:
+    """Return the change of an edit that was not made, as its call describes it."""
+    path, old, new = (call.arguments.get(name) for name in ("path", "old", "new"))
+    if call.tool != EDIT or not (isinstance(path, str) and isinstance(old, str) and isinstance(new, str)):
+        return []
+    if max(len(old), len(new)) > SOURCE_CHARS:
+        return []
+    change = TextChange(line=1, old=old, new=new)
+    return change_content(os.path.normpath(os.path.join(facts.cwd, path)), [change], "")
+
+
 def _tells_only_the_statement(helper: RunningCall, event: ToolResult) -> bool:
     tool = tool_named(helper.call.tool)
     return event.status == "ok" and tool is not None and tool.kind in ("read", "search")
 
 
-def act_content(act: EndedCall, shown: Shown, *, with_result: bool) -> list[ToolCallContent]:
+def act_content(act: EndedCall, shown: Shown, facts: Facts, *, with_result: bool) -> list[ToolCallContent]:
     """Return the content of an act that has its statement's card: its effect, and its result if that is wanted."""
     effect = act_effect(act, shown)
-    return [*effect, *_result(act.call, act.result, shown)] if with_result or act.result.status != "ok" else effect
+    return (
+        [*effect, *_result(act.call, act.result, shown, facts)] if with_result or act.result.status != "ok" else effect
+    )
 
 
 def act_effect(act: EndedCall, shown: Shown) -> list[ToolCallContent]:

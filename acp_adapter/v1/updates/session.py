@@ -270,9 +270,9 @@ def _retry_texts(retried: ModelRetried) -> tuple[str, str]:
     """The line, and why."""
     pause = f" in {retried.seconds:.0f} s" if retried.seconds >= 1 else ""
     title = (
-        f"Asking {printable(retried.instead)} instead"
+        f"Ask {printable(retried.instead)} instead"
         if retried.instead
-        else f"Asking the model again{pause}: attempt {retried.attempt} of {retried.attempts}"
+        else f"Ask the model again{pause}: attempt {retried.attempt} of {retried.attempts}"
     )
     reason = f"{retried.reason.rstrip('.')}."
     return title, f"{reason} The partial reply was discarded." if retried.withdrawn else reason

@@ -167,7 +167,7 @@ def _finished(event: ExecutionFinished, shown: Shown, facts: Facts) -> Step:
     if running is None or (event.status == "ok" and _is_elsewhere(event, running)):
         return shown.without(event.statement_id), []
     if running.act is not None:
-        return _only_act_finished(event, running, shown)
+        return _only_act_finished(event, running, shown, facts)
     shown, before = announcement(running.call, shown, facts)
     own, end = _own(event, running)
     output, answer = (_split_result(own)[0], _split_result(event)[1]) if running.is_typed else (result_text(own), "")
@@ -213,7 +213,7 @@ def _repeats(text: str, shown: Sequence[str]) -> bool:
     return bool(own) and any(head and own.startswith(head) for head in heads)
 
 
-def _only_act_finished(event: ExecutionFinished, running: RunningStatement, shown: Shown) -> Step:
+def _only_act_finished(event: ExecutionFinished, running: RunningStatement, shown: Shown, facts: Facts) -> Step:
     """End the card of an act that is all that its statement did."""
     act, helper = running.ended, shown.helpers.get(running.act or ToolCallId(""))
     shown = shown.without(event.statement_id)
@@ -222,7 +222,7 @@ def _only_act_finished(event: ExecutionFinished, running: RunningStatement, show
     assert act is not None
     is_typed = running.is_typed and act.result.status == "ok"
     effect = calls.act_effect(act, shown)
-    content = calls.act_content(act, shown, with_result=not is_typed)
+    content = calls.act_content(act, shown, facts, with_result=not is_typed)
     printed = output_text(event)
     if printed and not _repeats(printed, (*running.outputs, act.result.text)):
         content.append(text_block(printed))

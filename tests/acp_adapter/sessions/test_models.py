@@ -84,8 +84,8 @@ async def test_one_call_shows_all_attempts_until_the_model_answers(tmp_path: Pat
         calls = [update for update in agent.updates() if "toolCallId" in update]
     assert len({call["toolCallId"] for call in calls}) == 1
     assert [(call["title"], call.get("status")) for call in calls] == [
-        ("Asking the model again: attempt 2 of 5", "in_progress"),
-        ("Asking the model again: attempt 3 of 5", None),
+        ("Ask the model again: attempt 2 of 5", "in_progress"),
+        ("Ask the model again: attempt 3 of 5", None),
         ("The model answered at attempt 3", "completed"),
     ]
     assert "slow down" in calls[0]["content"][0]["content"]["text"]
@@ -113,7 +113,7 @@ async def test_a_call_shows_which_model_answers_instead(tmp_path: Path, server: 
     async with in_memory(tmp_path, environ=server.environment(), model=MODEL, **settings) as agent:
         assert await answered(agent, tmp_path) == "end_turn"
         begun, ended = retries(agent)
-        assert begun["title"] == "Asking anthropic:claude instead"
+        assert begun["title"] == "Ask anthropic:claude instead"
         assert "does not accept the credentials" in str(begun["content"])
         assert (ended["title"], ended["status"]) == ("anthropic:claude answered", "completed")
         session = await agent.new_session(tmp_path)
@@ -135,9 +135,9 @@ async def test_one_call_shows_every_attempt_of_every_model(tmp_path: Path, serve
         calls = retries(agent)
     assert len({call["toolCallId"] for call in calls}) == 1
     assert [(call["title"], call.get("status")) for call in calls] == [
-        ("Asking the model again: attempt 2 of 2", "in_progress"),
-        ("Asking anthropic:claude instead", None),
-        ("Asking the model again: attempt 2 of 5", None),
+        ("Ask the model again: attempt 2 of 2", "in_progress"),
+        ("Ask anthropic:claude instead", None),
+        ("Ask the model again: attempt 2 of 5", None),
         ("anthropic:claude answered", "completed"),
     ]
     texts = [call["content"][0]["content"]["text"] for call in calls[:-1]]
@@ -149,7 +149,7 @@ async def test_a_client_with_notices_gets_notices(tmp_path: Path, server: LlmSer
     async with in_memory(tmp_path, environ=server.environment(), model=MODEL) as agent:
         assert await answered(agent, tmp_path, session={"notices": {}}) == "end_turn"
         notices = [(notice["severity"], notice["title"]) for notice in agent.updates("notice")]
-        assert notices.count(("warning", "Asking the model again: attempt 2 of 5")) == 1
+        assert notices.count(("warning", "Ask the model again: attempt 2 of 5")) == 1
         assert not [update for update in agent.updates() if "toolCallId" in update]
 
 
