@@ -39,6 +39,8 @@ from tests.engine.files import test_filling
 from tests.engine.session.test_projection_machine import ProjectionMachine
 
 RUNS: Final = 300
+SEEDS: Final = (1, 2)
+"""Each begins so many runs; most faults are found with the first one."""
 Patch = pytest.MonkeyPatch
 
 
@@ -337,9 +339,14 @@ FAULTS: Final[Mapping[Callable[[Patch], None], str]] = {
 @pytest.mark.parametrize("put_back", FAULTS, ids=lambda each: each.__name__)
 def test_the_machine_finds_it(put_back: Callable[[Patch], None], monkeypatch: Patch) -> None:
     put_back(monkeypatch)
-    limits = settings(max_examples=RUNS, stateful_step_count=20, phases=[Phase.generate])
     with pytest.raises(AssertionError, match=FAULTS[put_back]):
-        run_state_machine_as_test(seed(1)(ProjectionMachine), settings=limits)
+        _run_sessions()
+
+
+def _run_sessions() -> None:
+    for number in SEEDS:
+        limits = settings(max_examples=RUNS, stateful_step_count=20, phases=[Phase.generate])
+        run_state_machine_as_test(seed(number)(ProjectionMachine), settings=limits)
 
 
 def test_a_property_finds_whole_files(tmp_path: Path, monkeypatch: Patch) -> None:
