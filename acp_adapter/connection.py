@@ -149,7 +149,9 @@ class Connection:
             reads=client.reads_files,
             writes=client.writes_files,
         )
-        conversation = Conversation(session, context.peer, files, terminals=client.terminals, notices=client.notices)
+        conversation = Conversation(
+            session, context.peer, files, terminals=client.terminals, notices=client.notices, forms=client.forms
+        )
         self._conversations[session.session_id] = conversation
         context.after_response(partial(conversation.start, self._tasks))
         context.after_response(partial(self.prepare, "prompt"))

@@ -33,13 +33,16 @@ from acp_adapter.jsonrpc.messages import ConnectionClosedError, InvalidResultErr
 from acp_adapter.pump import Pump
 from acp_adapter.requests import MODE, Prompt, option_id
 from acp_adapter.shown import Facts
-from engine import MODES, PermissionAnswer, PermissionQuestion, Session, Ticket, TurnEnd
+from engine import MODES, Form, FormAnswer, PermissionAnswer, PermissionQuestion, Session, Ticket, TurnEnd
 from engine.core.errors import InvalidRequestError, SessionReadOnlyError
 from engine.core.text import cut_line
 from engine.log.events import UNSTAMPED
 from engine.log.events.going_back import HeadMoved, Rewound
 
 REQUEST_PERMISSION: Final = "session/request_permission"
+ELICIT: Final = "elicitation/create"
+NO_FORMS: Final = "this editor shows no forms, so it can only offer choices"
+NOT_SHOWN: Final = "the editor could not show the question"
 _ECHO_CHARS: Final = 60
 """Limit of a client's text in an error message."""
 
@@ -55,8 +58,10 @@ class State(Enum):
 class Conversation:
     """Binds a session to the connection that opened it."""
 
-    def __init__(self, session: Session, peer: Remote, files: EditorFiles, *, terminals: bool, notices: bool) -> None:
-        """`terminals`: the client draws terminals for commands. `notices`: it shows notices."""
+    def __init__(
+        self, session: Session, peer: Remote, files: EditorFiles, *, terminals: bool, notices: bool, forms: bool = False
+    ) -> None:
+        """`terminals`: the client draws terminals for commands. `notices`, `forms`: it shows these."""
         self.session = session
         self._files = files
         self._peer = peer
@@ -64,7 +69,11 @@ class Conversation:
         self._unanswered: set[Ticket] = set()
         self._changed = anyio.Event()
         self._pump = Pump(session.subscribe(), session, self._send, terminals=terminals, notices=notices)
-        session.attach(EditorPermissions(session.session_id, session, peer, self._pump), files)
+        session.attach(
+            EditorPermissions(session.session_id, session, peer, self._pump),
+            files,
+            EditorForms(session.session_id, peer, self._pump, forms=forms),
+        )
 
     # --- updates ------------------------------------------------------------------------------------------------------
 
@@ -223,3 +232,32 @@ class EditorPermissions:
             return await self._peer.request(REQUEST_PERMISSION, params, v1.client.permission_answer)
         except (RemoteError, InvalidResultError, ConnectionClosedError):
             return PermissionAnswer(outcome="rejected")
+
+
+class EditorForms:
+    """Asks the user of the editor for answers, for the engine: with a form, or with options to choose from.
+
+    Waits until everything before the question was sent, as `EditorPermissions` does. With `forms` the editor shows
+    forms. For any other one the choices are the options of a permission request.
+    """
+
+    def __init__(self, session_id: str, peer: Remote, pump: Pump, *, forms: bool) -> None:
+        self._session_id = session_id
+        self._peer = peer
+        self._pump = pump
+        self._forms = forms
+
+    async def fill(self, form: Form) -> FormAnswer:
+        """Return the user's answer. Cancelling the wait withdraws the question."""
+        await self._pump.sent(form.seq)
+        form = replace(form, tool_call_id=self._pump.card_of(form.tool_call_id))
+        if self._forms:
+            method, asked = ELICIT, v1.client.form_request(self._session_id, form)
+        else:
+            method, asked = REQUEST_PERMISSION, v1.client.options_request(self._session_id, form)
+        if asked is None:
+            return FormAnswer(outcome="declined", note=NO_FORMS)
+        try:
+            return await self._peer.request(method, asked.params, asked.read)
+        except (RemoteError, InvalidResultError, ConnectionClosedError):
+            return FormAnswer(outcome="declined", note=NOT_SHOWN)

@@ -21,15 +21,16 @@ class Initialize(Struct, frozen=True):
     """The client's capabilities.
 
     `terminals`: it draws terminals for commands that the agent runs. `reads_files`, `writes_files`: the agent may ask
-    it for the text of a file, or to write one. `notices`: it shows notices. `runs_setup`: it can run this program with
-    other arguments in a terminal, to sign in. `runs_commands`: it runs a command in a terminal for that, as clients do
-    that are older than `runs_setup`.
+    it for the text of a file, or to write one. `notices`, `forms`: it shows these. `runs_setup`: it can run this
+    program with other arguments in a terminal, to sign in. `runs_commands`: it runs a command in a terminal for that,
+    as clients do that are older than `runs_setup`.
     """
 
     terminals: bool = False
     notices: bool = False
     reads_files: bool = False
     writes_files: bool = False
+    forms: bool = False
     runs_setup: bool = False
     runs_commands: bool = False
 

@@ -19,6 +19,9 @@ from .files.tails import Looked as Looked
 from .log.branches import BranchRow as BranchRow
 from .log.cycles import CycleSummary as CycleSummary
 from .log.facts import Spent as Spent
+from .log.forms import Form as Form
+from .log.forms import FormAnswer as FormAnswer
+from .log.forms import Forms as Forms
 from .log.permissions import PermissionAnswer as PermissionAnswer
 from .log.permissions import PermissionQuestion as PermissionQuestion
 from .log.permissions import Permissions as Permissions

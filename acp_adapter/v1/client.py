@@ -1,12 +1,13 @@
-"""Requests to the editor: permissions and files (`fs/*`). Shapes, params and answers.
+"""Requests to the editor: permissions, forms and files (`fs/*`). Shapes, params and answers.
 
 Source of the shapes: ACP v1 schema, the requests and responses of the same names. A client must
-advertise `fs` before it may be used. An answer that is not clearly an approval is a rejection.
+advertise `fs` and forms before they may be used. An answer that is not clearly an approval is a rejection.
 """
 
-from typing import Annotated, Final, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from acp_adapter.jsonrpc.messages import Json
 from acp_adapter.shown import Facts
@@ -29,9 +30,11 @@ from acp_adapter.v1.updates.blocks import (
 from acp_adapter.v1.updates.session import REBUILD
 from acp_adapter.v1.updates.shapes import ToolCallPatch
 from acp_adapter.wire import Empty, ForgivingModel, WireModel, from_wire, to_wire
-from engine import PermissionAnswer, PermissionQuestion
+from engine import Form, FormAnswer, PermissionAnswer, PermissionQuestion
 from engine.context.tail.rights import rebuild_sentence
 from engine.core.text import legible_line, source_command
+from engine.log.forms import DECLINED, DISMISSED, Value, choices_of
+from engine.log.forms import Field as FormField
 from engine.log.permissions import (
     ASKED_CHARS,
     CommandSubject,
@@ -221,3 +224,127 @@ def permission_answer(result: object) -> PermissionAnswer:
     if not isinstance(outcome, SelectedOutcome):
         return PermissionAnswer(outcome="cancelled")
     return _ANSWERS.get(outcome.option_id, PermissionAnswer(outcome="rejected"))
+
+
+# --- forms ------------------------------------------------------------------------------------------------------------
+#
+# A field with choices that may have another value too becomes two: the choices, and a text. Neither is required then,
+# because a schema cannot require one of two.
+
+
+class CreateElicitationRequest(WireModel):
+    session_id: str
+    tool_call_id: str
+    mode: Literal["form"] = "form"
+    message: str
+    requested_schema: Json
+
+
+class CreateElicitationResponse(ForgivingModel):
+    """Another action than these is not an answer. Values are checked by the engine."""
+
+    action: str
+    content: dict[str, JsonValue] | None = None
+
+
+class Asked(NamedTuple):
+    """The params of a question, and the function that reads its answer; it raises WireShapeError."""
+
+    params: Json
+    read: Callable[[object], FormAnswer]
+
+
+OTHER: Final = "other"
+OTHER_TITLE: Final = "Another answer"
+NO_ANSWER: Final = "No answer"
+_DECLINE: Final = "no_answer"
+_LIMITS: Final = {
+    "string": ("minLength", "maxLength"),
+    "array": ("minItems", "maxItems"),
+    "number": ("minimum", "maximum"),
+    "integer": ("minimum", "maximum"),
+}
+
+
+def form_request(session_id: str, form: Form) -> Asked:
+    """Return the question as a form (`elicitation/create`)."""
+    schema = {
+        "type": "object",
+        "properties": {name: shape for field in form.fields for name, shape in _properties(field)},
+        "required": [field.name for field in form.fields if field.is_required and not field.is_open],
+    }
+    request = CreateElicitationRequest(
+        session_id=session_id, tool_call_id=form.tool_call_id, message=form.text, requested_schema=schema
+    )
+    others = {f"{field.name}_{OTHER}": field.name for field in form.fields if field.is_open}
+    return Asked(to_wire(request), lambda result: _form_answer(result, others))
+
+
+def _properties(field: FormField) -> Sequence[tuple[str, Json]]:
+    shape: dict[str, Any] = {"type": field.type}
+    texts = {"title": field.title, "description": field.description, "format": field.format}
+    shape |= {key: text for key, text in texts.items() if text}
+    if field.default is not None:
+        shape["default"] = field.default
+    limits = zip(_LIMITS.get(field.type, ()), (field.least, field.most), strict=False)
+    limited = {key: int(limit) if limit == int(limit) else limit for key, limit in limits if limit is not None}
+    if not field.choices:
+        return [(field.name, shape | limited)]
+    titled = [{"const": choice.value, "title": choice.title} for choice in field.choices]
+    values = [choice.value for choice in field.choices]
+    is_plain = all(choice.value == choice.title for choice in field.choices)
+    if field.type == "array":
+        items = {"type": "string", "enum": values} if is_plain else {"anyOf": titled}
+        return [(field.name, shape | limited | {"items": items})]
+    chosen = shape | ({"enum": values} if is_plain else {"oneOf": titled})
+    if not field.is_open:
+        return [(field.name, chosen)]
+    return [(field.name, chosen), (f"{field.name}_{OTHER}", {"type": "string", "title": OTHER_TITLE} | limited)]
+
+
+def _form_answer(result: object, others: Mapping[str, str]) -> FormAnswer:
+    response = from_wire(CreateElicitationResponse, result)
+    match response.action:
+        case "accept":
+            values: dict[str, Any] = {
+                key: value for key, value in (response.content or {}).items() if value is not None
+            }
+            for name, field in others.items():
+                typed = values.pop(name, "")
+                if not isinstance(typed, str) or typed.strip():  # what the user typed counts, even beside a choice
+                    values[field] = typed
+            return FormAnswer(outcome="accepted", values=values)
+        case "cancel":
+            return FormAnswer(outcome="cancelled")
+        case _:
+            return DECLINED
+
+
+def options_request(session_id: str, form: Form) -> Asked | None:
+    """Return the question as a permission request whose options are the choices; None if it has none."""
+    choices = choices_of(form)
+    if choices is None:
+        return None
+    options = [
+        PermissionOption(option_id=f"choice_{number}", name=title_line(title), kind="allow_once")
+        for number, (title, _) in enumerate(choices)
+    ]
+    options.append(PermissionOption(option_id=_DECLINE, name=NO_ANSWER, kind="reject_once"))
+    question = ToolCallPatch(
+        tool_call_id=form.tool_call_id,
+        title=title_line(form.text),
+        kind="other",
+        status="pending",
+        content=[text_block(form.text)],
+    )
+    request = RequestPermissionRequest(session_id=session_id, tool_call=question, options=options)
+    answers = {option.option_id: values for option, (_, values) in zip(options, choices, strict=False)}
+    return Asked(to_wire(request), lambda result: _chosen(result, answers))
+
+
+def _chosen(result: object, answers: Mapping[str, Mapping[str, Value]]) -> FormAnswer:
+    outcome = from_wire(RequestPermissionResponse, result).outcome
+    if not isinstance(outcome, SelectedOutcome):
+        return DISMISSED
+    values = answers.get(outcome.option_id)
+    return DECLINED if values is None else FormAnswer(outcome="accepted", values=values)

@@ -158,6 +158,7 @@ def _read_initialize(params: object) -> Initialize:
         notices=client.session is not None and client.session.notices is not None,
         reads_files=client.fs.read_text_file,
         writes_files=client.fs.write_text_file,
+        forms=client.elicitation is not None and client.elicitation.form is not None,
         runs_setup=client.auth.terminal,
         runs_commands=(client.meta or {}).get(_SETUP_COMMANDS) is True,
     )

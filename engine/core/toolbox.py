@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from .levels import LEVELS_OF_DETAIL, LOD
 
-ToolKind = Literal["read", "search", "edit", "delete", "move", "execute", "other"]
+ToolKind = Literal["read", "search", "edit", "delete", "move", "execute", "fetch", "other"]
 """What a tool does, as editors show it."""
 GroupName = Literal["read-group", "write-group", "bash-group", "other-group"]
 """The group of a tool's calls among the steps of a request."""
@@ -71,6 +71,8 @@ class Tool(Struct, frozen=True, kw_only=True):
 PLAN: Final = "plan"
 EDIT: Final = "edit"
 """The tool that only tells the user something."""
+ASK: Final = "ask"
+"""The tool that asks the user something."""
 _ROWS: Final = (
     Tool(
         name="ls",
@@ -168,6 +170,18 @@ _ROWS: Final = (
             "In the mode `auto` it is in the sandbox, like statements; `outside` asks the user to have it run without."
         ),
         examples=(Example('tests = bash("ls -l")', "run a command; .code, .output"),),
+    ),
+    Tool(
+        name=ASK,
+        kind="other",
+        group="other-group",
+        title=("{question}",),
+        parameters=(Parameter("question", str), Parameter("choices", Any, None)),
+        doc=(
+            "Asks the user, and waits. The value is one of `choices`, a list of texts, or another text that the user\n"
+            "types; None if there is no answer. A repeated run gets the same answer, and asks nothing."
+        ),
+        examples=(Example('ask("Which one?", ["this", "that"])', "the user's choice or text; None: no answer"),),
     ),
     Tool(
         name=PLAN,

@@ -23,6 +23,7 @@ from ..core.errors import EngineError, SessionBusyError, TurnFailedError
 from ..files.sources import Editor
 from ..log.events.conversation import PromptKind
 from ..log.events.session import PromptQueued, PromptWithdrawn
+from ..log.forms import Forms
 from ..log.permissions import Permissions
 from .journal import CommandRow
 from .parts import SessionParts
@@ -48,7 +49,7 @@ class RequestQueue:
         self._commands: CustomCommands | None = None
         self._is_listed = False
         self._tasks: TaskGroup | None = None
-        self._attached: tuple[Permissions | None, Editor | None] = (None, None)
+        self._attached: tuple[Permissions | None, Editor | None, Forms | None] = (None, None, None)
         self._waiting: deque[Ticket] = deque()
         self._running: Ticket | None = None
         self._steering: list[Ticket] = []
@@ -90,11 +91,11 @@ class RequestQueue:
         """The session's runtime; None before the first request."""
         return None if self._server is None else self._server.runtime
 
-    def attach(self, permissions: Permissions, editor: Editor | None) -> None:
-        """Set whom questions go to, and whose unsaved texts replace the disk's."""
-        self._attached = (permissions, editor)
+    def attach(self, permissions: Permissions | None, editor: Editor | None, forms: Forms | None) -> None:
+        """Set whom questions go to, whose unsaved texts replace the disk's, and who is asked for answers."""
+        self._attached = (permissions, editor, forms)
         if self._server is not None:
-            self._server.runtime.attach(permissions, editor)
+            self._server.runtime.attach(*self._attached)
 
     def start(self, tasks: TaskGroup) -> None:
         """Start serving requests."""

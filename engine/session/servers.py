@@ -36,7 +36,7 @@ from .tools.mcp_listing import Listing, Tool, arguments_of, help_on, tool_called
 from .tools.mcp_prompts import Prompt, bound, read_prompt
 
 if TYPE_CHECKING:
-    from .tools.mcp_client import Connection
+    from .tools.mcp_client import Connection, Fill
 
 
 _REASON_CHARS: Final = 500
@@ -318,10 +318,13 @@ class SessionServers:
         tool: Tool = tool_called(link.listing, f"{module}.{name}", name)
         return ServerCall(link.name, tool.key, arguments_of(tool, f"{module}.{name}", given))
 
-    async def call(self, module: str, call: ServerCall, progress: Callable[[str], None]) -> object:
-        """Return the answer to a call. Raises RuntimeError, ConnectionError, TimeoutError, as `mcp_client`."""
+    async def call(self, module: str, call: ServerCall, progress: Callable[[str], None], fill: Fill) -> object:
+        """Return the answer to a call; `fill` asks the user what the server asks meanwhile.
+
+        Raises RuntimeError, ConnectionError, TimeoutError, as `mcp_client`.
+        """
         _, connection = await self._connected(module)
-        return await self._named(module, connection.call(call.tool, call.arguments, CALL_SECONDS, progress))
+        return await self._named(module, connection.call(call.tool, call.arguments, CALL_SECONDS, progress, fill))
 
     async def _named(self, module: str, asked: Awaitable[T]) -> T:
         """Return the result, or raise its failure with the server's name."""

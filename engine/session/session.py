@@ -29,6 +29,7 @@ from ..log.events.execution import ExecutionFinished, StatementRecorded
 from ..log.events.going_back import Rewound
 from ..log.events.session import ConfigChanged, ModeChanged, PlanEntry, TitleChanged
 from ..log.facts import Spent
+from ..log.forms import Forms
 from ..log.permissions import Permissions
 from ..log.timeline import Cell
 from ..log.user_message import Composed, compose
@@ -235,9 +236,12 @@ class Session:
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
-    def attach(self, permissions: Permissions, editor: Editor | None = None) -> None:
-        """Set whom questions go to, and which editor's unsaved texts views and tools use."""
-        self._requests.attach(permissions, editor)
+    def attach(self, permissions: Permissions | None, editor: Editor | None = None, forms: Forms | None = None) -> None:
+        """Set whom questions go to, which editor's unsaved texts views and tools use, and who is asked for answers.
+
+        Without `permissions` every question is rejected; without `forms` `ask` has no answer.
+        """
+        self._requests.attach(permissions, editor, forms)
 
     def accept(self, said: str | Sequence[str | Attachment], wanted: PromptKind | None = None) -> Ticket:
         """Take a prompt. Nothing is awaited, so a cancel that is read later finds it.

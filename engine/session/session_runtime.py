@@ -27,6 +27,7 @@ from ..log.events.conversation import Attachment
 from ..log.events.execution import StatementOmitted
 from ..log.events.session import ContextMeasured
 from ..log.facts import READING, Readings
+from ..log.forms import Forms
 from ..log.permissions import Permissions
 from ..log.timeline import Cell
 from ..runtime.environment import Environment
@@ -35,6 +36,7 @@ from .cancellation import WorkCancelledError, shielded
 from .confinement import Confinement
 from .directories import Scratch
 from .editor_files import EditorBuffers
+from .forms import FormQuestions
 from .guidance import Guidance
 from .journal import CommandRow
 from .live_environment import LiveEnvironment
@@ -97,6 +99,7 @@ class SessionRuntime:
             ripgrep=find_ripgrep(parts.spec.variables.get("PATH", ""), (parts.cwd, *parts.directories)),
         )
         self._questions = Questions(log, parts.policy, parts.redactor, workspace.roots)
+        self._forms = FormQuestions(parts.redactor)
         self.buffers = EditorBuffers(workspace, parts.clock)
         seen = SeenFiles(parts.store.blob_get)
         log.follow_path(seen, SeenFiles.FOLLOWS)
@@ -140,6 +143,7 @@ class SessionRuntime:
             parts=parts,
             workspace=workspace,
             questions=self._questions,
+            forms=self._forms,
             seen=seen,
             buffers=self.buffers,
             dismissed=dismissed,
@@ -166,9 +170,10 @@ class SessionRuntime:
         files = FileRewinder(log, parts.journal, parts.store, workspace, parts.facts, self.buffers)
         self._rewinder = Rewinder(log, self._head, files)
 
-    def attach(self, permissions: Permissions | None, editor: Editor | None) -> None:
-        """Set whom questions go to, and whose unsaved texts replace the disk's."""
+    def attach(self, permissions: Permissions | None, editor: Editor | None, forms: Forms | None) -> None:
+        """Set whom questions go to, whose unsaved texts replace the disk's, and who is asked for answers."""
         self._questions.permissions = permissions
+        self._forms.forms = forms
         self.buffers.editor = editor
         self.environment.follow(None if editor is None else self.buffers)
 

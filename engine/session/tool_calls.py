@@ -26,14 +26,15 @@ from msgspec.structs import replace
 from ..core.domain import Domain
 from ..core.errors import EnvironmentUnavailableError
 from ..core.execution import Location
-from ..core.ids import BlobDigest, ExecutionId, ToolCallId
+from ..core.ids import BlobDigest, ExecutionId, Seq, ToolCallId
 from ..core.mcp_servers import called, module_of
 from ..core.plain_data import argument_digest
 from ..core.text import cut_end
-from ..core.toolbox import CHANGING, PLAN, RECALLS, ROUTED
+from ..core.toolbox import ASK, CHANGING, PLAN, RECALLS, ROUTED
 from ..log.events.conversation import ResultStatus, ToolResult
 from ..log.events.execution import EffectAnswered, FileWritten
 from ..log.events.session import PlanChanged
+from ..log.forms import Field, Form, FormAnswer
 from ..log.permissions import (
     CommandSubject,
     FileSubject,
@@ -47,6 +48,7 @@ from ..log.statements import EffectAnswer, EffectRequest
 from ..runtime.environment import Environment
 from ..runtime.results import places_of
 from .editor_files import EditorBuffers, Unsaved
+from .forms import FormQuestions
 from .journal import OutputStreamed
 from .parts import SessionParts
 from .policy import Questions, Verdict, shown_part
@@ -58,6 +60,7 @@ from .tool_records import (
     FileState,
     RecordedAnswers,
     answer_text,
+    answered_text,
     call_event,
     command_event,
     digest_of,
@@ -65,6 +68,7 @@ from .tool_records import (
     operation_name,
     protected_line,
     request_event,
+    server_question_event,
     states_after,
     states_before,
     status_of,
@@ -79,11 +83,13 @@ from .tools import (
     Reading,
     SeenFiles,
     TreeAct,
+    UserQuestion,
     Workspace,
     changes_of,
     land,
     name_text,
 )
+from .tools.ask import answered
 from .tools.mcp_listing import shown_arguments
 
 if TYPE_CHECKING:
@@ -94,6 +100,7 @@ SHOWN_PLACES: Final = 20
 SHOWN_CHANGES_CHARS: Final = 100_000
 """Characters of changes that the log repeats, from the first one on. The contents are in blobs."""
 UNSAVED_ADVICE: Final = "has unsaved changes in the editor; ask the user to save or discard them, and look at it again"
+NOT_ASKED: Final = "no answer to this is recorded, and an edit without --live asks nothing"
 _NOT_STILL: Final = "it is protected, and the programs of the session could not be paused; nothing was changed"
 _OF_A_FILE: Final = frozenset(("read", "edit", "write"))
 """Operations on the content of one file, which may be unsaved."""
@@ -119,6 +126,7 @@ class ToolContext:
     parts: SessionParts
     workspace: Workspace
     questions: Questions
+    forms: FormQuestions
     seen: SeenFiles
     buffers: EditorBuffers
     dismissed: Callable[[], None]
@@ -252,7 +260,7 @@ class ToolCalls:
                     return EffectAnswer(value=found.value)
                 case Change():
                     return EffectAnswer(value=await self._change(request, call, found, unsaved, environment))
-                case TreeAct() | Program() | Planned():
+                case TreeAct() | Program() | Planned() | UserQuestion():
                     return EffectAnswer(value=await self._act(request, call, found, environment))
                 case _:
                     return EffectAnswer(value=found)
@@ -262,9 +270,15 @@ class ToolCalls:
             return error_answer(error)
 
     async def _act(
-        self, request: EffectRequest, call: ToolCallId, found: TreeAct | Program | Planned, environment: Environment
+        self,
+        request: EffectRequest,
+        call: ToolCallId,
+        found: TreeAct | Program | Planned | UserQuestion,
+        environment: Environment,
     ) -> object:
         match found:
+            case UserQuestion():
+                return answered(await self._fill(call, found.question, found.fields))
             case TreeAct():
                 return await self._act_on_tree(request, call, found, environment)
             case Program():
@@ -276,6 +290,8 @@ class ToolCalls:
     def _check_mode(self, operation: str) -> None:
         if operation in CHANGING:
             self._check_changes(f"{operation}() was not done")
+        if operation == ASK and self._recorded is not None:
+            raise PermissionError(NOT_ASKED)
 
     def _check_changes(self, consequence: str) -> None:
         if self._recorded is not None:
@@ -549,11 +565,41 @@ class ToolCalls:
             await self._permit(request, call, subject)
             return EffectAnswer(
                 value=await servers.call(
-                    module, meant, lambda text: self._context.parts.journal.signal(OutputStreamed(call, "stdout", text))
+                    module,
+                    meant,
+                    lambda text: self._context.parts.journal.signal(OutputStreamed(call, "stdout", text)),
+                    partial(self._fill_for_server, meant.server),
                 )
             )
         except (OSError, AttributeError, TypeError, ValueError, RuntimeError) as error:
             return error_answer(error)
+
+    # --- questions ----------------------------------------------------------------------------------------------------
+
+    async def _fill(self, call: ToolCallId, message: str, fields: Sequence[Field], server: str = "") -> FormAnswer:
+        """Ask the user. A question that the user closes ends the turn. Raises ValueError."""
+        form = Form(
+            tool_call_id=call, message=message, fields=tuple(fields), server=server, seq=Seq(len(self._log) - 1)
+        )
+        answer = await self._context.forms.ask(form)
+        if answer.ends_turn:
+            self._context.dismissed()
+        return answer
+
+    async def _fill_for_server(self, server: str, message: str, fields: Sequence[Field]) -> FormAnswer:
+        """Ask what an MCP server asks during a call; show it as a call beside that. Raises ValueError."""
+        call = self._context.parts.minter.tool_call()
+        self._log.append(server_question_event(call, self.parent, server, message))
+        status, text = "cancelled", CANCELLED
+        try:
+            answer = await self._fill(call, message, fields, server)
+            status, text = "ok", answered_text(answer)
+            return answer
+        except ValueError as error:
+            status, text = "error", str(error)
+            raise
+        finally:
+            self._log.append(ToolResult(tool_call_id=call, status=status, text=text, parent_id=self.parent))
 
     # --- permission ---------------------------------------------------------------------------------------------------
 

@@ -24,16 +24,17 @@ from ..core.ids import BlobDigest, ExecutionId, ToolCallId
 from ..core.plain_data import argument_digest
 from ..core.programs import CommandOutcome, CommandOutput
 from ..core.text import cut_end, cut_line, cut_middle, legible_line, plural, valid_text
-from ..core.toolbox import RECALL_FILE, ROUTED, call_title
+from ..core.toolbox import ASK, RECALL_FILE, ROUTED, call_title
 from ..files.safe_open import Pinned, is_on_procfs, pinned
 from ..log.events.conversation import ResultStatus, ToolCall
 from ..log.events.execution import CommandEnded, EffectRequested
 from ..log.file_history import ActOnFile, Question
+from ..log.forms import YES, FormAnswer, asked_by
 from ..log.past import PastAnswer
 from ..log.permissions import TreeSubject
 from ..log.statements import EffectAnswer, EffectRequest
 from ..log.store_protocol import Store
-from ..runtime.results import shown_value
+from ..runtime.results import NO_ANSWER, shown_value
 from .tools import Reading, TreeAct, Workspace, changes_of, name_text
 
 SHOWN_CHARS: Final = 2_000
@@ -66,6 +67,20 @@ def call_event(request: EffectRequest, call: ToolCallId, parent: ToolCallId) -> 
     given = islice(request.arguments.items(), _MOST_ARGUMENTS)
     shown = {cut_line(name, _NAME_CHARS): _shown_argument(value) for name, value in given}
     return ToolCall(tool_call_id=call, tool=operation_name(request), arguments=shown, parent_id=parent)
+
+
+def server_question_event(call: ToolCallId, parent: ToolCallId, server: str, message: str) -> ToolCall:
+    """Return the question of an MCP server as a call of `ask`."""
+    question = cut_end(asked_by(server, message), SHOWN_CHARS)
+    return ToolCall(tool_call_id=call, tool=ASK, arguments={"question": question}, parent_id=parent)
+
+
+def answered_text(answer: FormAnswer) -> str:
+    """Return the answer to a server's question, as its call shows it."""
+    if answer.outcome != "accepted":
+        return f"{NO_ANSWER}: {answer.note}" if answer.note else NO_ANSWER
+    lines = [f"{name}: {value}" for name, value in answer.values.items()]
+    return cut_end("\n".join(lines) or YES, SHOWN_CHARS)
 
 
 def operation_name(request: EffectRequest) -> str:

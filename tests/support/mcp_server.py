@@ -29,6 +29,16 @@ TOOLS: list[Message] = [
     {"name": "slow", "description": "Takes its time.", "inputSchema": {"type": "object"}},
     {"name": "leave", "description": "Ends the server.", "inputSchema": {"type": "object"}},
 ]
+ASKING: Message = {
+    "name": "book",
+    "description": "Asks the user with the form that it is given, and returns the answer.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"form": {"type": "object"}, "times": {"type": "integer"}},
+        "required": ["form"],
+    },
+}
+"""Offered with the word `asking`."""
 
 
 PROMPTS: list[Message] = [
@@ -46,6 +56,8 @@ PROMPTS: list[Message] = [
 def respond(message: Message, words: tuple[str, ...], send: Callable[[Message], None]) -> None:
     """Answers one message, if it is a request that has an answer."""
     method, params = message.get("method"), message.get("params") or {}
+    if "id" in message and method is None:
+        _take_answer(message, send)
     if "id" not in message or method is None:
         return
     result = _result(str(method), params, words, message, send)
@@ -72,7 +84,8 @@ def _result(
             }
         case "tools/list":
             many = [{"name": f"tool_{n}", "inputSchema": {"type": "object"}} for n in range(500)]
-            return {"result": {"tools": [*TOOLS, *many] if "many" in words else TOOLS}}
+            asking = [ASKING] if "asking" in words else []
+            return {"result": {"tools": [*TOOLS, *asking, *(many if "many" in words else [])]}}
         case "tools/call":
             return _called(params, message, send)
         case "resources/list":
@@ -115,6 +128,18 @@ def _prompt(params: Message, send: Callable[[Message], None]) -> Message | None:
             return {"error": {"code": -32602, "message": "no such prompt"}}
 
 
+_asked: dict[str, Message] = {}
+"""The calls of `book` that wait for answers, by the ids of the questions."""
+
+
+def _take_answer(answer: Message, send: Callable[[Message], None]) -> None:
+    call = _asked.pop(answer["id"])
+    call["answers"].append(answer.get("result", answer.get("error")))
+    if len(call["answers"]) == call["times"]:
+        text = json.dumps(call["answers"])
+        send({"jsonrpc": "2.0", "id": call["id"], "result": {"content": [{"type": "text", "text": text}]}})
+
+
 def _called(params: Message, message: Message, send: Callable[[Message], None]) -> Message | None:
     arguments = params.get("arguments") or {}
     match params["name"]:
@@ -130,6 +155,13 @@ def _called(params: Message, message: Message, send: Callable[[Message], None]) 
             told = {"progressToken": token, "progress": 1, "total": 2, "message": "half"}
             send({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
             return None  # and no answer ever
+        case "book":
+            call = {"id": message["id"], "times": arguments.get("times", 1), "answers": []}
+            for number in range(call["times"]):
+                _asked[f"ask-{message['id']}-{number}"] = call
+                form = {"method": "elicitation/create", "params": arguments["form"]}
+                send({"jsonrpc": "2.0", "id": f"ask-{message['id']}-{number}", **form})
+            return None
         case "leave":
             os._exit(3)
         case _:

@@ -1,8 +1,8 @@
 """A person at a terminal and a session: reads a line, shows its turn, then reads the next line.
 
-Owns what Ctrl-C and Ctrl-D do at each moment, and asks the person for permission. If the person leaves during a turn,
-it is cancelled and ends before the session is closed, without a question. Must not know what an event looks like
-(`transcript`) nor how keys arrive (`keyboard`). Called by `program`.
+Owns what Ctrl-C and Ctrl-D do at each moment, and asks the person for permission and for answers. If the person leaves
+during a turn, it is cancelled and ends before the session is closed, without a question. Must not know what an event
+looks like (`transcript`) nor how keys arrive (`keyboard`). Called by `program`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from ...core.errors import EngineError
 from ...core.settings import DEFAULT_MODEL
 from ...core.text import visible
 from ...log.events.session import ContextMeasured, ModelCallEnded, ProjectionSent, UsageReported
+from ...log.forms import DECLINED, Field, Form, FormAnswer, Value, problem_of_value
+from ...log.forms import DISMISSED as DISMISSED_FORM
 from ...log.permissions import (
     PermissionAnswer,
     PermissionQuestion,
@@ -37,7 +39,19 @@ from ...session.session import Session
 from ..output import shown
 from . import rendering
 from .keyboard import ESCAPE, Answers, Keyboard, LineEditor, TypedHistory
-from .questions import DISMISSED, EXPLAIN, REFUSE, answered, chosen, explained, unknown
+from .questions import (
+    ANSWER,
+    DISMISSED,
+    EXPLAIN,
+    REFUSE,
+    answered,
+    chosen,
+    explained,
+    field_shown,
+    unfit,
+    unknown,
+    value_typed,
+)
 from .rendering import Fragment, Line, wrap_line, wrapped
 from .screen import FRAME_SECONDS, Pump, Screen, Waiting
 from .transcript import Transcript
@@ -94,7 +108,8 @@ class Interaction:
             next_mode=self._next_mode,
             open_folded=self._open_folded,
         )
-        session.attach(AskingPermissions(self._keyboard, screen, transcript, self._pump))
+        asking = self._keyboard, screen, transcript, self._pump
+        session.attach(AskingPermissions(*asking), None, AskingForms(*asking))
 
     async def run(self, tasks: TaskGroup) -> None:
         """Read and run lines until the person leaves; output is shown in `tasks`.
@@ -271,20 +286,70 @@ class AskingPermissions:
 
     async def _reason(self, answers: Answers) -> str | None:
         """Return the reason that the person types, or None if they press Escape."""
-        typed = ""
-        with self._screen.below(lambda: wrap_line([("strong", _ASK_REASON), ("", typed)], self._screen.columns or 80)):
-            while (key := await answers.next()) not in _ENDS:
-                if key in _ERASES:
-                    typed = typed[:-1]
-                elif len(key) == 1 and key.isprintable():
-                    typed += key
-                self._screen.refresh()
-        return None if key == ESCAPE else " ".join(typed.split())
+        return await _typed_line(self._screen, answers, _ASK_REASON)
 
     def _write_wrapped(self, fragments: list[Fragment]) -> None:
         self._screen.write(wrapped(fragments, self._screen.columns, "       "))
 
 
+async def _typed_line(screen: Screen, answers: Answers, label: str) -> str | None:
+    """Return the line that the person types after `label`, or None if they press Escape."""
+    typed = ""
+    with screen.below(lambda: wrap_line([("strong", label), ("", typed)], screen.columns or 80)):
+        while (key := await answers.next()) not in _ENDS:
+            if key in _ERASES:
+                typed = typed[:-1]
+            elif len(key) == 1 and key.isprintable():
+                typed += key
+            screen.refresh()
+    return None if key == ESCAPE else " ".join(typed.split())
+
+
+class AskingForms:
+    """Asks the person for answers, field by field, after everything before the question was shown."""
+
+    def __init__(self, keyboard: Keyboard, screen: Screen, transcript: Transcript, pump: Pump) -> None:
+        self._keyboard = keyboard
+        self._screen = screen
+        self._transcript = transcript
+        self._pump = pump
+
+    async def fill(self, form: Form) -> FormAnswer:
+        """Return the person's answer. Cancelling this call withdraws the question."""
+        await self._pump.shown(form.seq)
+        self._screen.write(self._transcript.form(form))
+        values: dict[str, Value] = {}
+        with self._screen.below(tuple), self._keyboard.asked() as answers:
+            fields = form.fields or (_CONSENT,)
+            for field in fields:
+                self._write(field_shown(field, is_only=len(fields) == 1))
+                value = await self._value(field, answers)
+                if isinstance(value, FormAnswer):
+                    return value
+                if value is not None:
+                    values[field.name] = value
+        if not form.fields:
+            return FormAnswer(outcome="accepted") if values[_CONSENT.name] else DECLINED
+        return FormAnswer(outcome="accepted", values=values)
+
+    async def _value(self, field: Field, answers: Answers) -> Value | FormAnswer | None:
+        """Return the value of a field, None for one that is left out, or the answer that ends the form."""
+        while (typed := await _typed_line(self._screen, answers, ANSWER)) is not None:
+            if not typed:
+                return DECLINED if field.is_required else None
+            value = value_typed(field, typed)
+            problem = problem_of_value(field, value)
+            self._write(unfit(problem) if problem else [("quiet", f"  {typed}\n")])
+            if not problem:
+                return value
+        return DISMISSED_FORM
+
+    def _write(self, fragments: list[Fragment]) -> None:
+        self._screen.write(wrapped(fragments, self._screen.columns, "       "))
+
+
+_CONSENT: Final = Field(name="consent", type="boolean", is_required=True)
+"""Asked in place of a form without fields."""
 _KEYS: Final = "Enter sends, Meta-Enter adds a line, Ctrl-C cancels, Ctrl-D leaves: /help"
 _NO_MODEL: Final = "No model is set, so what you type runs as Python. --model sets one."
 _MODEL: Final = "type a task for it."

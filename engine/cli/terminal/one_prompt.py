@@ -23,6 +23,7 @@ from ...core.text import visible
 from ...log.events import Event
 from ...log.events.conversation import RunStop
 from ...log.file_history import finished_lines
+from ...log.forms import Form, FormAnswer
 from ...log.permissions import (
     PermissionAnswer,
     PermissionQuestion,
@@ -37,6 +38,7 @@ from ...session.journal import (
 from ...session.requests import ReplayReport, TurnEnd
 from ...session.session import Session
 from ..commands import ExitCode
+from ..output import shown_line
 from .prompt_result import JsonOutput, PromptFold, PromptKind, PromptResult
 from .questions import subject_line
 from .rendering import painted
@@ -127,7 +129,7 @@ class OnePrompt:
         pump = Pump(session.subscribe(), partial(self._show, transcript), lost)
         tasks.start_soon(pump.run)
         permissions = RefusingPermissions()
-        session.attach(permissions)
+        session.attach(permissions, None, UnansweredForms())
         self._cancel = session.cancel
         is_typed = kind != "task"
         ticket = session.accept(self._text if is_typed else with_mentions(self._text, session.cwd))
@@ -230,7 +232,18 @@ REFUSED: Final = (
     "rewindow: this run cannot ask you, so everything that needs permission was refused;"
     " with `--mode auto` statements run without asking\n"
 )
+UNANSWERED: Final = "rewindow: this run cannot ask you, so this question has no answer: {}\n"
+CANNOT_ASK: Final = "this run cannot ask the user"
 _CHARS: Final = 100
+
+
+class UnansweredForms:
+    """Answers no question, and says so on standard error."""
+
+    async def fill(self, form: Form) -> FormAnswer:
+        """Decline."""
+        sys.stderr.write(UNANSWERED.format(shown_line(form.text, _CHARS)))
+        return FormAnswer(outcome="declined", note=CANNOT_ASK)
 
 
 class RefusingPermissions:

@@ -1,7 +1,8 @@
-"""A question for permission as text: what would happen, the keys that answer it, and the answers they mean.
+"""A question as text: for permission, with what would happen and the keys that answer it, or a form to fill in.
 
 The change is shown before its question, because a person decides by what is on the screen. Any key that is not an
-option is not an answer. Pure. Called by `transcript` and `interaction`; `one_prompt` lists refused questions.
+option is not an answer. A form is filled in field by field, and each answer is a line. Pure. Called by `transcript` and
+`interaction`; `one_prompt` lists refused questions.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from msgspec import Struct
 from ...context.tail.rights import rebuild_sentence
 from ...core.diff import is_cut
 from ...core.text import legible_line, plural, source_text
+from ...log.forms import NO, YES, Field, Form, Value
 from ...log.permissions import (
     ASKED_CHARS,
     CommandSubject,
@@ -173,3 +175,76 @@ def subject_line(subject: PermissionSubject) -> str:
             return f"run the command {shown_line(command, _CHARS)}"
         case ServerCallSubject(server=server, tool=tool):
             return f"call {shown(tool)} of the MCP server {shown(server)}"
+
+
+# --- forms ------------------------------------------------------------------------------------------------------------
+
+ANSWER: Final = "  Answer: "
+_NO_ANSWER: Final = "Enter: no answer"
+_SKIP: Final = "Enter: leave it out"
+_DIVIDER: Final = ","
+
+
+def form_shown(form: Form) -> list[Fragment]:
+    """Return the question of a form."""
+    return [("notice", f"{source_text(form.text, ASKED_CHARS)}\n")]
+
+
+def field_shown(field: Field, *, is_only: bool) -> list[Fragment]:
+    """Return what a field asks for, with its numbered choices, and how to answer it."""
+    head: list[Fragment] = [] if is_only else [("strong", f"  {legible_line(field.label)}\n")]
+    if field.description:
+        head.append(("", f"  {source_text(field.description, ASKED_CHARS)}\n"))
+    titles = [YES, NO] if field.type == "boolean" else [choice.title for choice in field.choices]
+    rows = [
+        fragment
+        for number, title in enumerate(titles, 1)
+        for fragment in (("strong", f"  {number:<4}"), ("", f" {legible_line(title)}\n"))
+    ]
+    ways = [_how(field), _NO_ANSWER if field.is_required else _SKIP, "Esc: cancel the turn"]
+    return [*head, *rows, ("quiet", f"  {'; '.join(filter(None, ways))}\n")]
+
+
+def _how(field: Field) -> str:
+    match field.type:
+        case "array":
+            return "Type numbers, with commas between them"
+        case "boolean":
+            return "Type a number"
+        case "string" if field.choices:
+            return "Type a number, or another answer" if field.is_open else "Type a number"
+        case _:
+            return ""
+
+
+def value_typed(field: Field, typed: str) -> Value:
+    """Return the value that a typed line means for a field; the caller checks it."""
+    match field.type:
+        case "boolean":
+            return {"1": True, "2": False, YES.lower(): True, NO.lower(): False}.get(typed.lower(), typed)
+        case "array":
+            return [_chosen_value(field, part.strip()) for part in typed.split(_DIVIDER)]
+        case "string":
+            return _chosen_value(field, typed)
+        case _:
+            return _number(typed)
+
+
+def _chosen_value(field: Field, typed: str) -> str:
+    if typed.isascii() and typed.isdigit() and 0 < int(typed) <= len(field.choices):
+        return field.choices[int(typed) - 1].value
+    return next((choice.value for choice in field.choices if choice.title == typed), typed)
+
+
+def _number(typed: str) -> Value:
+    for convert in (int, float):
+        try:
+            return convert(typed)
+        except ValueError:
+            continue
+    return typed
+
+
+def unfit(problem: str) -> list[Fragment]:
+    """Return the line on a typed answer that a field does not take."""
+    return [("quiet", f"  This {problem}.\n")]

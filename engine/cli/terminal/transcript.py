@@ -45,6 +45,7 @@ from ...log.events.going_back import Diverged, HeadMoved, ReplayBegun, Rewound
 from ...log.events.nodes import FileChanged, NodeChanged
 from ...log.events.session import DomainEntered, EnvironmentRestored, PlanChanged
 from ...log.file_history import rewound_lines
+from ...log.forms import Form
 from ...log.permissions import ASKED_CHARS, CommandSubject, PermissionQuestion
 from ...log.user_message import spoken_text
 from ...session.journal import (
@@ -61,7 +62,7 @@ from ...session.journal import (
 )
 from ..output import shown_line
 from .prompt_result import PLANNED
-from .questions import asked, subject_shown
+from .questions import asked, form_shown, subject_shown
 from .rendering import Fragment, Highlight, Line, Markdown, diff, divided_at, indented, shown_markdown, wrapped
 from .streams import Fold, Layout, Printed
 
@@ -152,6 +153,12 @@ class Transcript:
         before = [part for each in list(self._folds) for part in self._end_fold(each)]
         rows = self._wrapped(asked(question), "       ")
         return [*before, *self._whole(question.seq, shown), *self.finish_line(), *self._layout.placed(rows)]
+
+    def form(self, form: Form) -> list[Fragment]:
+        """Show a question that is answered with values."""
+        before = [part for each in list(self._folds) for part in self._end_fold(each)]
+        rows = self._wrapped(form_shown(form), "       ")
+        return [*before, *self._whole(form.seq, []), *self.finish_line(), *self._layout.placed(rows)]
 
     def _is_above(self, question: PermissionQuestion) -> bool:
         """Whether the line of the call shows the whole command."""

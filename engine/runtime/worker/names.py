@@ -21,7 +21,7 @@ from typing import Final, NoReturn, Protocol, SupportsIndex, cast
 
 from ...core.mcp_servers import call_of, help_of, read_of, resource_at
 from ...core.toolbox import OPEN, ORIGINALS, REQUIRED, RESTORE, TOOLS, Tool
-from ..results import ServerHelp, value_of
+from ..results import ServerHelp, note_of, value_of
 from .handles.board import Board, LastShown
 
 AskServer = Callable[[str, dict[str, object]], object]
@@ -112,6 +112,8 @@ def proxy(tool: Tool, ask: Ask) -> Callable[..., object]:
         bound.apply_defaults()
         said = {name: value for name, value in bound.arguments.items() if name not in later or value != later[name]}
         answer = ask(tool.name, {name: _names_plain(tool, name, value) for name, value in said.items()})
+        if note := note_of(tool.name, answer):
+            print(note)
         return value_of(tool.name, answer)
 
     call.__name__ = call.__qualname__ = tool.name

@@ -2,8 +2,8 @@
 
 An operation has a structure with the row's parameters, and a function of the workspace and these. The function returns
 plain data, alone or as the `Reading` of a file. Or it returns an action that has not happened yet: a `Change` of a
-file, a `Program` to start, a `TreeAct`, a plan (`Planned`). It raises what the statement should see. It blocks, so its
-caller, `session.tool_calls`, runs it in a thread.
+file, a `Program` to start, a `TreeAct`, a plan (`Planned`), a `UserQuestion`. It raises what the statement should see.
+It blocks, so its caller, `session.tool_calls`, runs it in a thread.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from . import bash, edit, plan, read, search, tree
+from . import ask, bash, edit, plan, read, search, tree
+from .ask import UserQuestion
 from .bash import Program
 from .change import Change, changes_of
 from .landing import Replaced, land, restore
@@ -31,6 +32,7 @@ class Operation:
 
 
 OPERATIONS: Final = {
+    "ask": Operation(ask.Arguments, ask.ask),
     "bash": Operation(bash.Arguments, bash.perform),
     "edit": Operation(edit.EditArguments, edit.edit),
     "find": Operation(search.FindArguments, search.find),
@@ -62,6 +64,7 @@ __all__ = [
     "Replaced",
     "SeenFiles",
     "TreeAct",
+    "UserQuestion",
     "Workspace",
     "changes_of",
     "land",

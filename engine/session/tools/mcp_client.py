@@ -11,21 +11,26 @@ import logging
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import anyio
 import httpx2
 import msgspec
 from mcp import MCPError
-from mcp.client import Client, IncomingMessage, Transport
+from mcp.client import Client, ClientRequestContext, IncomingMessage, Transport
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     CONNECTION_CLOSED,
+    INVALID_PARAMS,
     INVALID_REQUEST,
     REQUEST_TIMEOUT,
     CallToolResult,
+    ElicitRequestFormParams,
+    ElicitRequestParams,
+    ElicitResult,
+    ErrorData,
     Implementation,
     PaginatedResult,
     PromptListChangedNotification,
@@ -38,6 +43,8 @@ from pydantic import BaseModel, ValidationError
 from ...core.mcp_servers import HttpServer
 from ...core.plain_data import clean
 from ...core.programs import ServerProcess
+from ...log.forms import Field, FormAnswer
+from .mcp_forms import fields_of, wire_values
 from .mcp_listing import Listing, listing
 
 # --- HTTP client ------------------------------------------------------------------------------------------------------
@@ -302,6 +309,68 @@ Heard = Callable[[str], None]
 """Receives each line of progress."""
 
 
+Fill = Callable[[str, Sequence[Field]], Awaitable[FormAnswer]]
+"""Asks the user a message with fields. Raises ValueError if the form cannot be shown."""
+MOST_FORMS: Final = 20
+"""Forms of a server during one call."""
+NO_CALL: Final = "the user can only be asked during a tool call"
+TOO_MANY_FORMS: Final = f"a call may ask the user at most {MOST_FORMS} times"
+_ACTIONS: Final[Mapping[str, Literal["accept", "decline", "cancel"]]] = {
+    "accepted": "accept",
+    "declined": "decline",
+    "cancelled": "cancel",
+}
+
+
+class _Call:
+    """A running call: its time limit without progress, and the forms that its server sends meanwhile.
+
+    Forms are shown one after the other. The time limit rests while one waits, and they end with the call.
+    """
+
+    def __init__(self, seconds: float, fill: Fill | None) -> None:
+        self._seconds = seconds
+        self._fill = fill
+        self._forms = 0
+        self._open: set[anyio.CancelScope] = set()
+        self._turn = anyio.Lock()
+        self._is_over = False
+        self._idle = anyio.Event()
+        self.scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
+
+    def progressed(self) -> None:
+        """Begin the time limit again."""
+        if not self._open:
+            self.scope.deadline = anyio.current_time() + self._seconds
+
+    async def fill(self, message: str, fields: Sequence[Field]) -> FormAnswer | None:
+        """Return the user's answer; None if the call ended first, or has no user or too many forms."""
+        if self._fill is None or self._forms >= MOST_FORMS or self._is_over:
+            return None
+        self._forms += 1
+        self.scope.deadline = math.inf
+        with anyio.CancelScope() as scope:
+            self._open.add(scope)
+            try:
+                async with self._turn:
+                    return await self._fill(message, fields)
+            finally:
+                self._open.discard(scope)
+                self.progressed()
+                if self._is_over and not self._open:
+                    self._idle.set()
+        return None
+
+    async def close(self) -> None:
+        """End the forms that are still open, because nobody waits for their answers."""
+        self._is_over = True
+        for scope in self._open:
+            scope.cancel()
+        if self._open:
+            with anyio.CancelScope(shield=True):
+                await self._idle.wait()
+
+
 class Connection:
     """A connected server. `ended` is set when it sends no more; `changed` when its offers change.
 
@@ -310,6 +379,8 @@ class Connection:
 
     def __init__(self, client: Client, ended: anyio.Event) -> None:
         self._client = client
+        self._call: _Call | None = None
+        """The last call that has not ended. Statements call one tool at a time."""
         self.ended = ended
         self.changed = anyio.Event()
 
@@ -335,23 +406,31 @@ class Connection:
                 break
         return found
 
-    async def call(self, tool: str, arguments: Mapping[str, object], seconds: float, heard: Heard) -> object:
+    async def call(
+        self, tool: str, arguments: Mapping[str, object], seconds: float, heard: Heard, fill: Fill | None = None
+    ) -> object:
         """The answer of a tool, as plain data for `runtime.results`.
 
-        `seconds` is the limit without progress. Cancelling the wait cancels the call at the server.
+        `seconds` is the limit without progress. Cancelling the wait cancels the call at the server. `fill` asks the
+        user what the server asks during the call; that time does not count.
 
         Raises:
             RuntimeError: the tool failed (with the server's message), or its answer cannot be used.
             ConnectionError: the connection ended; it is unknown whether the call was performed.
             TimeoutError: it took too long.
         """
-        with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
+        call = self._call = _Call(seconds, fill)
 
-            async def hear(progress: float, total: float | None, message: str | None) -> None:
-                scope.deadline = anyio.current_time() + seconds
-                heard(_progress(progress, total, message))
+        async def hear(progress: float, total: float | None, message: str | None) -> None:
+            call.progressed()
+            heard(_progress(progress, total, message))
 
-            return _answer(await self._asked(self._client.call_tool(tool, dict(arguments), progress_callback=hear)))
+        try:
+            with call.scope:
+                return _answer(await self._asked(self._client.call_tool(tool, dict(arguments), progress_callback=hear)))
+        finally:
+            self._call = None if self._call is call else self._call
+            await call.close()
         raise TimeoutError(f"the server did not answer within {seconds:g} s, so the call was cancelled")
 
     async def read(self, uri: str, seconds: float) -> list[Mapping[str, Any]]:
@@ -375,6 +454,23 @@ class Connection:
         except ConnectionError:
             self.ended.set()  # because a transport of single requests does not notice it
             raise
+
+    async def elicit(self, asked: ElicitRequestParams) -> ElicitResult | ErrorData:
+        """Ask the user what the server asks, and return the checked answer."""
+        call = self._call
+        if call is None:
+            return ErrorData(code=INVALID_REQUEST, message=NO_CALL)
+        is_form = isinstance(asked, ElicitRequestFormParams)
+        message = asked.message if is_form else f"{asked.message}\n\nOpen this page: {asked.url}"
+        try:
+            fields = fields_of(message, asked.requested_schema if is_form else {})
+            answer = await call.fill(message, fields)
+        except ValueError as error:
+            return ErrorData(code=INVALID_PARAMS, message=f"the form cannot be shown: {error}")
+        if answer is None:
+            return ErrorData(code=INVALID_REQUEST, message=TOO_MANY_FORMS)
+        content: Any = wire_values(fields, answer.values) if answer.outcome == "accepted" and is_form else None
+        return ElicitResult(action=_ACTIONS[answer.outcome], content=content)
 
     async def take(self, message: IncomingMessage) -> None:
         """Receive a message that is not an answer."""
@@ -417,10 +513,16 @@ async def connected(server: HttpServer | ServerProcess, version: str) -> AsyncGe
         for connection in found:
             await connection.take(message)
 
+    async def elicit(_context: ClientRequestContext, asked: ElicitRequestParams) -> ElicitResult | ErrorData:
+        for connection in found:
+            return await connection.elicit(asked)
+        return ErrorData(code=INVALID_REQUEST, message=NO_CALL)
+
     client = Client(
         streams,
         read_timeout_seconds=None,
         message_handler=take,
+        elicitation_callback=elicit,
         client_info=Implementation(name="rewindow", version=version),
         cache=None,
     )

@@ -15,6 +15,7 @@ from engine.log.events import Event
 from engine.log.events.conversation import ToolResult
 from engine.log.statements import EffectAnswer, EffectRequest
 from engine.session.editor_files import EditorBuffers
+from engine.session.forms import FormQuestions
 from engine.session.policy import Questions
 from engine.session.tool_calls import ToolCalls, ToolContext
 from engine.session.tool_records import SHOWN_CHARS, FileState, file_state
@@ -42,6 +43,7 @@ async def logged(root: Path, operation: str, arguments: dict[str, object]) -> tu
         parts=parts,
         workspace=workspace,
         questions=Questions(log, parts.policy, parts.redactor, workspace.roots),
+        forms=FormQuestions(parts.redactor),
         seen=SeenFiles(),
         buffers=EditorBuffers(workspace, parts.clock),
         dismissed=lambda: None,

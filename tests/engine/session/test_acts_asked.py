@@ -21,6 +21,7 @@ from engine.log.permissions import PermissionAnswer, PermissionQuestion
 from engine.log.statements import EffectAnswer, EffectRequest
 from engine.session import tool_calls as module
 from engine.session.editor_files import EditorBuffers
+from engine.session.forms import FormQuestions
 from engine.session.policy import Questions
 from engine.session.tool_calls import ToolCalls, ToolContext
 from engine.session.tools import SeenFiles, Workspace
@@ -42,11 +43,13 @@ class Office:
         self.log, self.store = parts.log, parts.store
         self.log.append(ConfigChanged(option="ask_about", value="acts"))
         self.questions = Questions(self.log, parts.policy, parts.redactor, self.workspace.roots)
+        self.forms = FormQuestions(parts.redactor)
         self.dismissed: list[bool] = []
         desk = ToolContext(
             parts=parts,
             workspace=self.workspace,
             questions=self.questions,
+            forms=self.forms,
             seen=SeenFiles(),
             buffers=EditorBuffers(self.workspace, parts.clock),
             dismissed=lambda: self.dismissed.append(True),

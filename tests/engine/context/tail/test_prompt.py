@@ -31,8 +31,10 @@ from engine.log.events import Event
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import ExecutionFinished, StatementRecorded
 from engine.log.events.nodes import NodeMade
+from engine.log.forms import FormAnswer
 from engine.runtime.worker.names import InjectedNames
-from engine.session.tools import OPERATIONS, Change, Reading, Workspace, land
+from engine.session.tools import OPERATIONS, Change, Reading, UserQuestion, Workspace, land
+from engine.session.tools.ask import ANSWER, answered
 from engine.session.tools.bash import Program
 from tests.support.boards import Desk
 from tests.support.searching import RIPGREP, outcome_of
@@ -79,6 +81,8 @@ def names_in(project: Path) -> Desk:
                 return found.answer(outcome_of(found.request))
             case Reading():
                 return found.value
+            case UserQuestion():
+                return answered(FormAnswer(outcome="accepted", values={ANSWER: "this"}))
             case _:
                 return found
 
