@@ -16,6 +16,7 @@ import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import anyio
@@ -32,7 +33,7 @@ from engine.log.file_history import rewound_lines
 from mcp_tools.replies import ArgumentError, CallError
 
 if TYPE_CHECKING:
-    from engine import Cell, Display, FeedItem, Looked, Progress, Session
+    from engine import Cell, Display, FeedItem, Forms, Looked, Progress, Session
     from engine.log.events.going_back import Rewound
 
 T = TypeVar("T")
@@ -61,6 +62,10 @@ CANCELLED: Final = "That was cancelled."
 WORKER_DIED: Final = "Nothing was done, because {reason}; your handles are kept, call again."
 TOO_MANY_WAIT: Final = f"{MAX_WAITING} calls already wait for changes, which is the limit; leave out `wait`."
 TOO_MANY_HANDLES: Final = f"This session already has {MAX_HANDLES} handles, which is the limit; close some first."
+
+
+ASKING: Final[ContextVar[Forms | None]] = ContextVar("ASKING", default=None)
+"""Whom a statement of the current request may ask."""
 
 
 class StatementResult(Struct, frozen=True):
@@ -109,6 +114,7 @@ class ClientSession:
     async def run(self, source: str, seconds: float) -> StatementResult:
         """Run one statement; return when its result is durable, even if it failed."""
         before = self.cursor
+        self.engine_session.attach(None, None, ASKING.get())
         finished = await self.engine_session.cell(source, seconds, "client" if self._sandboxed else "user")
         return StatementResult(self._number(finished.statement_id, before), finished)
 

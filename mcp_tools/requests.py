@@ -31,7 +31,7 @@ from mcp_tools.tools import PYTHON_TOOLS, TOOLS
 from mcp_tools.tools.schema import ProgressReporter, ToolRow, check_arguments
 
 if TYPE_CHECKING:  # loaded after the client has its first response
-    from engine import Progress
+    from engine import Form, FormAnswer, Progress
     from engine.log.redaction import Redactor
     from mcp_tools.client_session import ClientSession
 
@@ -199,6 +199,7 @@ class RequestHandlers:
     async def _call(self, ctx: Context, row: ToolRow, arguments: Mapping[str, Any]) -> Reply:
         session = await self._router.session(ctx)
         before, cursor = session.handles.names(), session.cursor
+        _may_ask(ctx)
         try:
             return await row.call(session, arguments, _progress_reporter(ctx))
         finally:
@@ -330,6 +331,47 @@ def _progress_reporter(ctx: Context) -> ProgressReporter:
             await ctx.session.report_progress(progress.done, progress.total, progress.text)
 
     return report
+
+
+NOT_ASKED: Final = "this MCP client cannot be asked during a call"
+NOT_SHOWN: Final = "the MCP client could not show the question"
+
+
+def _may_ask(ctx: Context) -> None:
+    """Let statements of this request ask the client's user."""
+    from mcp_tools.client_session import ASKING  # after the first response
+
+    ASKING.set(_ClientForms(ctx))
+
+
+class _ClientForms:
+    """Asks the user of a client of the handshake era that shows forms (`engine.Forms`).
+
+    The newer era has no requests of servers. A task cannot ask either, because no request waits for it.
+    """
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    async def fill(self, form: Form) -> FormAnswer:
+        """Return the user's answer. Cancelling the wait withdraws the question."""
+        from engine import FormAnswer  # after the first response
+        from engine.log.forms import answer_of, schema_of
+
+        session = self._ctx.session
+        capabilities = session.client_capabilities
+        asked = None if capabilities is None else capabilities.elicitation
+        # Without a mode it means forms, as in the first version that had them.
+        has_forms = asked is not None and (asked.form is not None or asked.url is None)
+        if not has_forms or not session.can_send_request or isinstance(self._ctx, TaskContext):
+            return FormAnswer(outcome="declined", note=NOT_ASKED)
+        try:
+            # Related to this request, because over HTTP there may be no other stream to the client.
+            answer = await session.elicit_form(form.text, schema_of(form), self._ctx.request_id)
+        except (MCPError, ValidationError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
+            logger.warning("the client did not answer a question: %s", error)
+            return FormAnswer(outcome="declined", note=NOT_SHOWN)
+        return answer_of(form, answer.action, answer.content)
 
 
 def _tool(row: ToolRow, structured: bool) -> types.Tool:

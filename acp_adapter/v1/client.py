@@ -4,8 +4,8 @@ Source of the shapes: ACP v1 schema, the requests and responses of the same name
 advertise `fs` and forms before they may be used. An answer that is not clearly an approval is a rejection.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import Field, JsonValue
 
@@ -33,8 +33,7 @@ from acp_adapter.wire import Empty, ForgivingModel, WireModel, from_wire, to_wir
 from engine import Form, FormAnswer, PermissionAnswer, PermissionQuestion
 from engine.context.tail.rights import rebuild_sentence
 from engine.core.text import legible_line, source_command
-from engine.log.forms import DECLINED, DISMISSED, Value, choices_of
-from engine.log.forms import Field as FormField
+from engine.log.forms import DECLINED, DISMISSED, Value, answer_of, choices_of, schema_of
 from engine.log.permissions import (
     ASKED_CHARS,
     CommandSubject,
@@ -227,9 +226,6 @@ def permission_answer(result: object) -> PermissionAnswer:
 
 
 # --- forms ------------------------------------------------------------------------------------------------------------
-#
-# A field with choices that may have another value too becomes two: the choices, and a text. Neither is required then,
-# because a schema cannot require one of two.
 
 
 class CreateElicitationRequest(WireModel):
@@ -254,70 +250,21 @@ class Asked(NamedTuple):
     read: Callable[[object], FormAnswer]
 
 
-OTHER: Final = "other"
-OTHER_TITLE: Final = "Another answer"
 NO_ANSWER: Final = "No answer"
 _DECLINE: Final = "no_answer"
-_LIMITS: Final = {
-    "string": ("minLength", "maxLength"),
-    "array": ("minItems", "maxItems"),
-    "number": ("minimum", "maximum"),
-    "integer": ("minimum", "maximum"),
-}
 
 
 def form_request(session_id: str, form: Form) -> Asked:
     """Return the question as a form (`elicitation/create`)."""
-    schema = {
-        "type": "object",
-        "properties": {name: shape for field in form.fields for name, shape in _properties(field)},
-        "required": [field.name for field in form.fields if field.is_required and not field.is_open],
-    }
     request = CreateElicitationRequest(
-        session_id=session_id, tool_call_id=form.tool_call_id, message=form.text, requested_schema=schema
+        session_id=session_id, tool_call_id=form.tool_call_id, message=form.text, requested_schema=schema_of(form)
     )
-    others = {f"{field.name}_{OTHER}": field.name for field in form.fields if field.is_open}
-    return Asked(to_wire(request), lambda result: _form_answer(result, others))
+    return Asked(to_wire(request), lambda result: _form_answer(result, form))
 
 
-def _properties(field: FormField) -> Sequence[tuple[str, Json]]:
-    shape: dict[str, Any] = {"type": field.type}
-    texts = {"title": field.title, "description": field.description, "format": field.format}
-    shape |= {key: text for key, text in texts.items() if text}
-    if field.default is not None:
-        shape["default"] = field.default
-    limits = zip(_LIMITS.get(field.type, ()), (field.least, field.most), strict=False)
-    limited = {key: int(limit) if limit == int(limit) else limit for key, limit in limits if limit is not None}
-    if not field.choices:
-        return [(field.name, shape | limited)]
-    titled = [{"const": choice.value, "title": choice.title} for choice in field.choices]
-    values = [choice.value for choice in field.choices]
-    is_plain = all(choice.value == choice.title for choice in field.choices)
-    if field.type == "array":
-        items = {"type": "string", "enum": values} if is_plain else {"anyOf": titled}
-        return [(field.name, shape | limited | {"items": items})]
-    chosen = shape | ({"enum": values} if is_plain else {"oneOf": titled})
-    if not field.is_open:
-        return [(field.name, chosen)]
-    return [(field.name, chosen), (f"{field.name}_{OTHER}", {"type": "string", "title": OTHER_TITLE} | limited)]
-
-
-def _form_answer(result: object, others: Mapping[str, str]) -> FormAnswer:
+def _form_answer(result: object, form: Form) -> FormAnswer:
     response = from_wire(CreateElicitationResponse, result)
-    match response.action:
-        case "accept":
-            values: dict[str, Any] = {
-                key: value for key, value in (response.content or {}).items() if value is not None
-            }
-            for name, field in others.items():
-                typed = values.pop(name, "")
-                if not isinstance(typed, str) or typed.strip():  # what the user typed counts, even beside a choice
-                    values[field] = typed
-            return FormAnswer(outcome="accepted", values=values)
-        case "cancel":
-            return FormAnswer(outcome="cancelled")
-        case _:
-            return DECLINED
+    return answer_of(form, response.action, response.content)
 
 
 def options_request(session_id: str, form: Form) -> Asked | None:

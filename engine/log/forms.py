@@ -1,9 +1,9 @@
 """Forms: questions to the user that are answered with values, not with a permission.
 
 A form has a few flat fields, as in MCP and ACP: text, number, boolean, or a choice. `ask` makes one with one field, an
-MCP server sends others. This module owns the values, the check of an answer, and `choices_of`: what is left of a form
-where the user can only choose an option. Data and pure functions; who is asked, and how, is the business of those that
-implement `Forms`.
+MCP server sends others. This module owns the values, the check of an answer, the schema of a form, which is the same
+in both protocols, and `choices_of`: what is left of a form where the user can only choose an option. Data and pure
+functions; who is asked, and how, is the business of those that implement `Forms`.
 """
 
 from __future__ import annotations
@@ -236,3 +236,65 @@ def choices_of(form: Form) -> Sequence[tuple[str, Mapping[str, Value]]] | None:
     if field.type == "string" and field.choices:
         return [(choice.title, {field.name: choice.value}) for choice in field.choices]
     return None
+
+
+# --- a form as a JSON schema ------------------------------------------------------------------------------------------
+#
+# A field with choices that may have another value too becomes two: the choices, and a text. Neither is required then,
+# because a schema cannot require one of two.
+
+OTHER_TITLE: Final = "Another answer"
+_OTHER: Final = "{}_other"
+LIMITS: Final[Mapping[FieldType, tuple[str, str]]] = {
+    "string": ("minLength", "maxLength"),
+    "array": ("minItems", "maxItems"),
+    "number": ("minimum", "maximum"),
+    "integer": ("minimum", "maximum"),
+}
+"""The keywords of `least` and `most`."""
+
+
+def schema_of(form: Form) -> dict[str, Any]:
+    """Return the requested schema of a form, as ACP and MCP define it."""
+    return {
+        "type": "object",
+        "properties": {name: shape for field in form.fields for name, shape in _properties(field)},
+        "required": [field.name for field in form.fields if field.is_required and not field.is_open],
+    }
+
+
+def _properties(field: Field) -> Sequence[tuple[str, dict[str, Any]]]:
+    shape: dict[str, Any] = {"type": field.type}
+    texts = {"title": field.title, "description": field.description, "format": field.format}
+    shape |= {key: text for key, text in texts.items() if text}
+    if field.default is not None:
+        shape["default"] = field.default
+    limits = zip(LIMITS.get(field.type, ()), (field.least, field.most), strict=False)
+    limited = {key: int(limit) if limit == int(limit) else limit for key, limit in limits if limit is not None}
+    if not field.choices:
+        return [(field.name, shape | limited)]
+    titled = [{"const": choice.value, "title": choice.title} for choice in field.choices]
+    values = [choice.value for choice in field.choices]
+    is_plain = all(choice.value == choice.title for choice in field.choices)
+    if field.type == "array":
+        items = {"type": "string", "enum": values} if is_plain else {"anyOf": titled}
+        return [(field.name, shape | limited | {"items": items})]
+    chosen = shape | ({"enum": values} if is_plain else {"oneOf": titled})
+    if not field.is_open:
+        return [(field.name, chosen)]
+    return [(field.name, chosen), (_OTHER.format(field.name), {"type": "string", "title": OTHER_TITLE} | limited)]
+
+
+def answer_of(form: Form, action: str, content: Mapping[str, Any] | None) -> FormAnswer:
+    """Return what a client answers to the schema of a form; the caller checks the values.
+
+    Null stands for no value. An action that the protocols do not define is no answer.
+    """
+    if action != "accept":
+        return FormAnswer(outcome="cancelled" if action == "cancel" else "declined")
+    values = {name: value for name, value in (content or {}).items() if value is not None}
+    for field in form.fields:
+        typed = values.pop(_OTHER.format(field.name), "") if field.is_open else ""
+        if not isinstance(typed, str) or typed.strip():  # what the user typed counts, even beside a choice
+            values[field.name] = typed
+    return FormAnswer(outcome="accepted", values=values)

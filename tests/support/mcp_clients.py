@@ -75,6 +75,7 @@ async def served(
     structured: bool = False,
     limit: Roots | None = None,
     hear: Callable[[object], Awaitable[None]] | None = None,
+    **of_client: Any,
 ) -> AsyncIterator[Caller]:
     """A client of a server in this process, whose workers are real; limited to `root` unless told otherwise."""
     lent: Any = LentStore(store or MemoryStore(SystemClock()))
@@ -92,7 +93,7 @@ async def served(
     with anyio.fail_after(PATIENCE * 2):
         async with create_client_server_memory_streams() as (ours, theirs), anyio.create_task_group() as tasks:
             tasks.start_soon(serve_streams, _given(theirs), make_host, service)
-            async with Client(_given(ours), mode=era, message_handler=hear) as client:
+            async with Client(_given(ours), mode=era, message_handler=hear, **of_client) as client:
                 yield Caller(client)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, cast, get_args
 from msgspec.structs import replace
 
 from ...core.text import cut_line
-from ...log.forms import Choice, Field, FieldType, Value, problem_of_value
+from ...log.forms import LIMITS, Choice, Field, FieldType, Value, problem_of_value
 
 MOST_FIELDS: Final = 50
 MOST_CHOICES: Final = 500
@@ -21,12 +21,6 @@ LONGEST_TEXT: Final = 10_000
 """Characters of the message, and of each text of a field."""
 _SHOWN: Final = 60
 _TYPES: Final = get_args(FieldType)
-_LIMITS: Final = {
-    "string": ("minLength", "maxLength"),
-    "array": ("minItems", "maxItems"),
-    "number": ("minimum", "maximum"),
-    "integer": ("minimum", "maximum"),
-}
 
 
 def fields_of(message: str, schema: Mapping[str, Any]) -> tuple[Field, ...]:
@@ -54,7 +48,7 @@ def _field(name: str, given: object, *, is_required: bool) -> Field:
     if kind not in _TYPES:
         raise ValueError(f"the field {_shown(name)} has the type {_shown(kind)}; it must be flat: {', '.join(_TYPES)}")
     texts = {key: _text(name, shape.get(key)) for key in ("title", "description", "format")}
-    least, most = (_limit(name, shape.get(key)) for key in _LIMITS.get(kind, ("", "")))
+    least, most = (_limit(name, shape.get(key)) for key in LIMITS.get(kind, ("", "")))
     choices = _choices(name, _items(name, shape) if kind == "array" else shape if kind == "string" else {})
     if kind == "array" and not choices:
         raise ValueError(f"the items of the field {_shown(name)} must be choices")

@@ -10,7 +10,7 @@ import pytest
 from acp_adapter.jsonrpc.messages import WireShapeError
 from acp_adapter.v1 import client
 from engine.core.ids import Seq, ToolCallId
-from engine.log.forms import NO, YES, Choice, Field, Form, FormAnswer
+from engine.log.forms import NO, OTHER_TITLE, YES, Choice, Field, Form, FormAnswer
 from tests.support.acp_schema import validate_outgoing
 
 CHOICES = (Choice("a", "a"), Choice("b", "b"))
@@ -74,7 +74,7 @@ def test_open_choice_is_a_choice_and_a_text_of_which_neither_is_required() -> No
         "type": "object",
         "properties": {
             "answer": {"type": "string", "title": "Answer", "enum": ["a", "b"]},
-            "answer_other": {"type": "string", "title": client.OTHER_TITLE, "minLength": 1, "maxLength": 9},
+            "answer_other": {"type": "string", "title": OTHER_TITLE, "minLength": 1, "maxLength": 9},
         },
         "required": [],
     }
