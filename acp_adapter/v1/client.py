@@ -5,6 +5,7 @@ advertise `fs` and forms before they may be used. An answer that is not clearly 
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import Field, JsonValue
@@ -40,6 +41,7 @@ from engine.log.permissions import (
     FileSubject,
     RebuildSubject,
     ServerCallSubject,
+    SiteSubject,
     StatementSubject,
     TreeSubject,
 )
@@ -184,6 +186,8 @@ def _tool_call(question: PermissionQuestion, facts: Facts) -> ToolCallPatch:
                 content=[command_block(command), directory_block(cwd), *([text_block(_OUTSIDE)] if outside else [])],
                 raw_input={**command_input(command), "cwd": legible_line(cwd)},
             )
+        case SiteSubject(url=url):
+            return _site_call(question, url)
         case ServerCallSubject(server=server, tool=tool, arguments=arguments):
             return ToolCallPatch(
                 tool_call_id=question.tool_call_id,
@@ -197,6 +201,17 @@ def _tool_call(question: PermissionQuestion, facts: Facts) -> ToolCallPatch:
                     "arguments": source_command(arguments, ASKED_CHARS),
                 },
             )
+
+
+def _site_call(question: PermissionQuestion, url: str) -> ToolCallPatch:
+    return ToolCallPatch(
+        tool_call_id=question.tool_call_id,
+        title=title_line(f"Fetch {url}"),
+        kind="fetch",
+        status="pending",
+        content=[text_block(legible_line(url))],
+        raw_input={"url": legible_line(url)},
+    )
 
 
 def _options(question: PermissionQuestion) -> list[PermissionOption]:
@@ -259,10 +274,10 @@ def form_request(session_id: str, form: Form) -> Asked:
     request = CreateElicitationRequest(
         session_id=session_id, tool_call_id=form.tool_call_id, message=form.text, requested_schema=schema_of(form)
     )
-    return Asked(to_wire(request), lambda result: _form_answer(result, form))
+    return Asked(to_wire(request), partial(_form_answer, form))
 
 
-def _form_answer(result: object, form: Form) -> FormAnswer:
+def _form_answer(form: Form, result: object) -> FormAnswer:
     response = from_wire(CreateElicitationResponse, result)
     return answer_of(form, response.action, response.content)
 
@@ -286,10 +301,10 @@ def options_request(session_id: str, form: Form) -> Asked | None:
     )
     request = RequestPermissionRequest(session_id=session_id, tool_call=question, options=options)
     answers = {option.option_id: values for option, (_, values) in zip(options, choices, strict=False)}
-    return Asked(to_wire(request), lambda result: _chosen(result, answers))
+    return Asked(to_wire(request), partial(_chosen, answers))
 
 
-def _chosen(result: object, answers: Mapping[str, Mapping[str, Value]]) -> FormAnswer:
+def _chosen(answers: Mapping[str, Mapping[str, Value]], result: object) -> FormAnswer:
     outcome = from_wire(RequestPermissionResponse, result).outcome
     if not isinstance(outcome, SelectedOutcome):
         return DISMISSED

@@ -55,6 +55,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     sandbox: SandboxRule | None = None
     allow_sudo: bool = False
     hidden_names: tuple[str, ...] = ()
+    fetch_private: tuple[str, ...] = ()
 
     def calls_tools(self, model: str) -> bool:
         """Return whether a model asks for statements with a tool call rather than as text."""
@@ -198,6 +199,12 @@ SETTINGS: Final = (
         _names,
         "PATTERNS",
         "more variables whose values are secret, and with a `!` those that are not: `COMPANY_*, !SORT_KEY`",
+    ),
+    Setting(
+        "fetch_private",
+        _names,
+        "HOSTS",
+        "hosts at private addresses that statements may fetch from: `localhost:8000, wiki.example`",
     ),
 )
 """All settings, in the order of the documentation."""

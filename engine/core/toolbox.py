@@ -71,6 +71,8 @@ class Tool(Struct, frozen=True, kw_only=True):
 PLAN: Final = "plan"
 EDIT: Final = "edit"
 """The tool that only tells the user something."""
+FETCH: Final = "fetch"
+"""The tool that uses the network."""
 ASK: Final = "ask"
 """The tool that asks the user something."""
 _ROWS: Final = (
@@ -170,6 +172,20 @@ _ROWS: Final = (
             "In the mode `auto` it is in the sandbox, like statements; `outside` asks the user to have it run without."
         ),
         examples=(Example('tests = bash("ls -l")', "run a command; .code, .output"),),
+    ),
+    Tool(
+        name=FETCH,
+        kind="fetch",
+        group="read-group",
+        title=("Fetch {url}",),
+        parameters=(Parameter("url", str),),
+        doc=(
+            "Fetches a web address. The value has `.url`, `.status`, `.type`, `.title`, `.text`, `.path` and `.note`.\n"
+            "A page is Markdown in `.text`, other text comes as it is; anything else is in the file at `.path`. Show\n"
+            "a long text with view(text=page.text). At most 20 MiB; no private addresses. The user is asked about\n"
+            "each site. A repeated run gets the same answer, and fetches nothing."
+        ),
+        examples=(Example('page = fetch("https://example.org")', "a web page; .text is Markdown, .status, .path"),),
     ),
     Tool(
         name=ASK,

@@ -228,9 +228,10 @@ def choices_of(form: Form) -> Sequence[tuple[str, Mapping[str, Value]]] | None:
     required = [field for field in form.fields if field.is_required]
     if not form.fields:
         return [(YES, {})]
-    if len(required) > 1 or (not required and len(form.fields) > 1):
+    deciding = required or form.fields
+    if len(deciding) > 1:
         return None
-    field = required[0] if required else form.fields[0]
+    (field,) = deciding
     if field.type == "boolean":
         return [(YES, {field.name: True}), (NO, {field.name: False})]
     if field.type == "string" and field.choices:

@@ -1,6 +1,7 @@
 """Questions to the user about permissions, and the answers.
 
-A question shows its subject in full: statement, file change, file tree change, command, server call or rebuild. Data
+A question shows its subject in full: statement, file change, file tree change, command, server call, web address or
+rebuild. Data
 only, and the Protocol of those that ask. Must not know when a question is due: that is `session.policy`.
 """
 
@@ -74,6 +75,13 @@ class ServerCallSubject(Struct, frozen=True, kw_only=True):
     arguments: str
 
 
+class SiteSubject(Struct, frozen=True, kw_only=True):
+    """A web address that would be fetched, and its site: scheme, host and port. An answer may cover the site."""
+
+    url: str
+    site: str
+
+
 class RebuildSubject(Struct, frozen=True, kw_only=True):
     """Statements, by number, that would run again for their names, with more rights than they had.
 
@@ -90,7 +98,9 @@ class RebuildSubject(Struct, frozen=True, kw_only=True):
     before: str = ""
 
 
-PermissionSubject = RebuildSubject | StatementSubject | FileSubject | TreeSubject | CommandSubject | ServerCallSubject
+PermissionSubject = (
+    RebuildSubject | StatementSubject | FileSubject | TreeSubject | CommandSubject | ServerCallSubject | SiteSubject
+)
 """The subject of a question."""
 
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ..core.mcp_servers import called, explained
 from ..core.text import cut_line, cut_middle, more, plural, printable, visible
-from ..core.toolbox import ASK
+from ..core.toolbox import ASK, FETCH
 
 SHOWN_CHARS: Final = 4_000
 """The most characters of output in the repr: half from the beginning, half from the end."""
@@ -292,6 +292,50 @@ class ServerAnswer:
         return cut_middle(self.text, SHOWN_CHARS) or "(an empty answer)"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedPage:
+    """A fetched web address.
+
+    Args:
+        url: the address, after redirects.
+        status: the HTTP status; 200 is success.
+        type: the media type.
+        title: the title of a page, if it has one.
+        text: a page as Markdown, or other text; empty for anything else.
+        path: the file with anything else; empty for text.
+        note: what is missing, and why; empty if nothing is.
+    """
+
+    url: str
+    status: int
+    type: str
+    title: str = ""
+    text: str = ""
+    path: str = ""
+    note: str = ""
+
+    def __repr__(self) -> str:
+        head = f"{printable(self.url)} ({', '.join(self._facts())})"
+        text = cut_middle(self.text, SHOWN_CHARS).removesuffix("\n")
+        return f"{head}\n{text}" if text else head
+
+    def _facts(self) -> list[str]:
+        success = _FIRST_SUCCESS <= self.status <= _LAST_SUCCESS
+        size = f"{len(self.text):,} {plural(len(self.text), 'character')}" if self.text else ""
+        facts = [
+            "" if success else f"status {self.status}",
+            printable(self.type),
+            size,
+            printable(self.path),
+            self.note,
+        ]
+        return [fact for fact in facts if fact]
+
+
+_FIRST_SUCCESS: Final = 200
+_LAST_SUCCESS: Final = 299
+
+
 class ToolHelp(Struct, frozen=True):
     """A tool: attribute name, signature, and the server's description."""
 
@@ -373,6 +417,7 @@ VALUES: Final[dict[str, Callable[[Any], object]]] = {
     "write": lambda data: Written(**data),
     "edit": lambda data: Written(**data),
     "bash": lambda data: Completed(**data),
+    FETCH: lambda data: FetchedPage(**data),
     ASK: lambda data: data["answer"],
 }
 """The functions that make values from plain data, by tool; the answers of other tools stay plain."""

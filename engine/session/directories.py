@@ -124,6 +124,8 @@ def _is_directory(path: str) -> bool:
 # --- scratch ----------------------------------------------------------------------------------------------------------
 
 FOLDER: Final = "scratch"
+DOWNLOADS: Final = "fetched"
+"""The folder for files that `fetch` makes."""
 _MODE: Final = 0o700
 _DIRECTORY: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -144,6 +146,24 @@ class Scratch:
         with contextlib.suppress(OSError):  # a file system may have no locks, and a statement may hold one itself
             fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
+    def keep(self, name: str, data: bytes) -> str:
+        """Write a new file in it, in a folder for downloads, and return its path. Raises OSError.
+
+        Statements may put links there, so none is followed, and no existing file is opened.
+        """
+        if self._lock < 0:
+            self.make()
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(DOWNLOADS, _MODE, dir_fd=self._lock)
+        folder = os.open(DOWNLOADS, os.O_RDONLY | _DIRECTORY, dir_fd=self._lock)
+        try:
+            free, file = _new_file(folder, name)
+        finally:
+            os.close(folder)
+        with open(file, "wb") as opened:
+            opened.write(data)
+        return os.path.join(self.path, DOWNLOADS, free)
+
     def close(self) -> None:
         """Mark it as unused, and remove it if it is empty. Raises nothing."""
         self._unlock()
@@ -159,6 +179,16 @@ class Scratch:
         lock, self._lock = self._lock, -1
         if lock >= 0:
             os.close(lock)
+
+
+def _new_file(folder: int, name: str) -> tuple[str, int]:
+    """Make a file in the open directory; return its name, with a number if others have it, and its descriptor."""
+    stem, suffix = os.path.splitext(name)
+    for number in count(1):
+        free = name if number == 1 else f"{stem}-{number}{suffix}"
+        with contextlib.suppress(FileExistsError):
+            return free, os.open(free, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    raise AssertionError("there is always another name")
 
 
 def sweep(state_dir: Path, kept: Callable[[], Collection[SessionId]]) -> None:

@@ -6,7 +6,7 @@ before it acts. Adapters read it to show it, also as it was at an earlier event.
 the business of the agent loop and of `tool_calls`.
 
 **Scopes.** A remembered answer covers more than the one question: all statements, the files below a path, commands that
-begin with some words, or calls of one MCP tool. A scope is a text on the log.
+begin with some words, calls of one MCP tool, or fetches from one site. A scope is a text on the log.
 
 A command is a text for a shell, so a prefix of it covers nothing: `git status; rm -rf .` begins with `git status`. So a
 command is covered by its words. A program that is named by its path is covered by its place. And only if the shell
@@ -58,6 +58,7 @@ from ..log.permissions import (
     PermissionSubject,
     RebuildSubject,
     ServerCallSubject,
+    SiteSubject,
     StatementSubject,
     TreeSubject,
 )
@@ -69,6 +70,7 @@ _COMMANDS: Final = "commands:"
 _SAME: Final = "command:"
 """A directory, a command in which each character counts, and whether it runs outside of the sandbox."""
 _CALLS: Final = "calls:"
+_SITES: Final = "sites:"
 _PLAIN: Final = re.compile(r"""[\w ./:,+@%='"-]+""")
 """A command of these characters means what its words say. Quotation marks are harmless without expansion."""
 _ASSIGNMENT: Final = re.compile(r"\w+\+?=")
@@ -256,6 +258,7 @@ _NAMES: dict[type[PermissionSubject], str] = {
     TreeSubject: "change",
     CommandSubject: "command",
     ServerCallSubject: "call",
+    SiteSubject: "address",
 }
 
 REASON_CHARS: Final = 2_000
@@ -350,6 +353,8 @@ def _size(subject: PermissionSubject) -> int:
             return len(command)
         case ServerCallSubject(arguments=arguments):
             return len(arguments)
+        case SiteSubject(url=url):
+            return len(url)
 
 
 def _too_long(name: str, size: int) -> str:
@@ -397,6 +402,8 @@ def scope_of(subject: PermissionSubject, roots: tuple[str, ...]) -> str:
             return _COMMANDS + msgspec.json.encode(words).decode() if words else _same(subject)
         case ServerCallSubject(server=server, tool=tool):
             return _CALLS + msgspec.json.encode([server, tool]).decode()
+        case SiteSubject(site=site):
+            return _SITES + site
 
 
 def covers(scope: str, subject: PermissionSubject) -> bool:
@@ -413,7 +420,7 @@ def covers(scope: str, subject: PermissionSubject) -> bool:
             return scope.startswith(_FILES) and (path == prefix or (prefix.endswith("/") and path.startswith(prefix)))
         case TreeSubject(paths=paths):
             return bool(paths) and all(covers(scope, FileSubject(path=path)) for path in paths)
-        case ServerCallSubject():
+        case ServerCallSubject() | SiteSubject():
             return scope == scope_of(subject, ())
         case CommandSubject():
             if scope.startswith(_SAME):
@@ -439,6 +446,8 @@ def phrase(scope: str, cwd: str) -> str:
     if scope.startswith(_CALLS):
         server, tool = msgspec.json.decode(scope.removeprefix(_CALLS), type=tuple[str, str])
         return f"calls of {cut_line(printable(tool), _PHRASE_CHARS)} of the MCP server {printable(server)}"
+    if scope.startswith(_SITES):
+        return f"fetches from {cut_line(printable(scope.removeprefix(_SITES)), _PHRASE_CHARS)}"
     if scope.startswith(_SAME):
         _, command, _ = msgspec.json.decode(scope.removeprefix(_SAME), type=tuple[str, str, bool])
         return f"exactly this command: {cut_line(printable(command), _PHRASE_CHARS)}"

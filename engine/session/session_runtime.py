@@ -36,6 +36,7 @@ from .cancellation import WorkCancelledError, shielded
 from .confinement import Confinement
 from .directories import Scratch
 from .editor_files import EditorBuffers
+from .fetching import Fetcher
 from .forms import FormQuestions
 from .guidance import Guidance
 from .journal import CommandRow
@@ -144,6 +145,8 @@ class SessionRuntime:
             workspace=workspace,
             questions=self._questions,
             forms=self._forms,
+            fetcher=Fetcher(settings.fetch_private),
+            downloads=self._scratch.keep,
             seen=seen,
             buffers=self.buffers,
             dismissed=dismissed,

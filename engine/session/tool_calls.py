@@ -30,7 +30,7 @@ from ..core.ids import BlobDigest, ExecutionId, Seq, ToolCallId
 from ..core.mcp_servers import called, module_of
 from ..core.plain_data import argument_digest
 from ..core.text import cut_end
-from ..core.toolbox import ASK, CHANGING, PLAN, RECALLS, ROUTED
+from ..core.toolbox import ASK, CHANGING, FETCH, PLAN, RECALLS, ROUTED
 from ..log.events.conversation import ResultStatus, ToolResult
 from ..log.events.execution import EffectAnswered, FileWritten
 from ..log.events.session import PlanChanged
@@ -40,6 +40,7 @@ from ..log.permissions import (
     FileSubject,
     PermissionSubject,
     ServerCallSubject,
+    SiteSubject,
     TreeSubject,
     is_protected,
 )
@@ -48,6 +49,8 @@ from ..log.statements import EffectAnswer, EffectRequest
 from ..runtime.environment import Environment
 from ..runtime.results import places_of
 from .editor_files import EditorBuffers, Unsaved
+from .fetched_pages import fetched
+from .fetching import Fetcher
 from .forms import FormQuestions
 from .journal import OutputStreamed
 from .parts import SessionParts
@@ -78,6 +81,7 @@ from .tool_records import (
 from .tools import (
     OPERATIONS,
     Change,
+    Download,
     Planned,
     Program,
     Reading,
@@ -90,9 +94,12 @@ from .tools import (
     name_text,
 )
 from .tools.ask import answered
+from .tools.fetch import site_of
 from .tools.mcp_listing import shown_arguments
 
 if TYPE_CHECKING:
+    from httpx2 import URL
+
     from .servers import SessionServers
 
 SHOWN_PLACES: Final = 20
@@ -100,7 +107,10 @@ SHOWN_PLACES: Final = 20
 SHOWN_CHANGES_CHARS: Final = 100_000
 """Characters of changes that the log repeats, from the first one on. The contents are in blobs."""
 UNSAVED_ADVICE: Final = "has unsaved changes in the editor; ask the user to save or discard them, and look at it again"
+SECRET_ADDRESS: Final = "fetch(): the address contains a secret, which is never sent"  # noqa: S105 -- a sentence, no secret
 NOT_ASKED: Final = "no answer to this is recorded, and an edit without --live asks nothing"
+NOT_FETCHED: Final = "no answer to this is recorded, and an edit without --live fetches nothing"
+_REFUSED_BY_RECORD: Final = {ASK: NOT_ASKED, FETCH: NOT_FETCHED}
 _NOT_STILL: Final = "it is protected, and the programs of the session could not be paused; nothing was changed"
 _OF_A_FILE: Final = frozenset(("read", "edit", "write"))
 """Operations on the content of one file, which may be unsaved."""
@@ -119,14 +129,17 @@ class _Content(NamedTuple):
 class ToolContext:
     """What the tool calls of one session share.
 
-    `seen` follows the log. `dismissed` ends the current turn. `domain` is the current sandbox of statements, if any.
-    `distrusted` are places where sandboxed statements may have left programs.
+    `downloads` keeps a file under a name, and returns its path. `seen` follows the log. `dismissed` ends the current
+    turn. `domain` is the current sandbox of statements, if any. `distrusted` are places where sandboxed statements may
+    have left programs.
     """
 
     parts: SessionParts
     workspace: Workspace
     questions: Questions
     forms: FormQuestions
+    fetcher: Fetcher
+    downloads: Callable[[str, bytes], str]
     seen: SeenFiles
     buffers: EditorBuffers
     dismissed: Callable[[], None]
@@ -167,6 +180,8 @@ class ToolCalls:
         self._made: set[tuple[int, int]] = set()
         """Device and inode of the directories that were made. A path may belong to another directory later."""
         self._changes_asked = 0
+        self._sites: set[str] = set()
+        """The sites that the statement may fetch from."""
         self._has_rest = False
         """Whether the user has allowed all further changes of files."""
         self.parent = parent
@@ -260,7 +275,7 @@ class ToolCalls:
                     return EffectAnswer(value=found.value)
                 case Change():
                     return EffectAnswer(value=await self._change(request, call, found, unsaved, environment))
-                case TreeAct() | Program() | Planned() | UserQuestion():
+                case TreeAct() | Program() | Planned() | UserQuestion() | Download():
                     return EffectAnswer(value=await self._act(request, call, found, environment))
                 case _:
                     return EffectAnswer(value=found)
@@ -273,10 +288,12 @@ class ToolCalls:
         self,
         request: EffectRequest,
         call: ToolCallId,
-        found: TreeAct | Program | Planned | UserQuestion,
+        found: TreeAct | Program | Planned | UserQuestion | Download,
         environment: Environment,
     ) -> object:
         match found:
+            case Download(url=url):
+                return await self._fetch(request, call, url)
             case UserQuestion():
                 return answered(await self._fill(call, found.question, found.fields))
             case TreeAct():
@@ -290,8 +307,8 @@ class ToolCalls:
     def _check_mode(self, operation: str) -> None:
         if operation in CHANGING:
             self._check_changes(f"{operation}() was not done")
-        if operation == ASK and self._recorded is not None:
-            raise PermissionError(NOT_ASKED)
+        if operation in _REFUSED_BY_RECORD and self._recorded is not None:
+            raise PermissionError(_REFUSED_BY_RECORD[operation])
 
     def _check_changes(self, consequence: str) -> None:
         if self._recorded is not None:
@@ -574,6 +591,22 @@ class ToolCalls:
         except (OSError, AttributeError, TypeError, ValueError, RuntimeError) as error:
             return error_answer(error)
 
+    # --- the web ------------------------------------------------------------------------------------------------------
+
+    async def _fetch(self, request: EffectRequest, call: ToolCallId, url: URL) -> object:
+        """Fetch an address, and make a page Markdown; keep as a file what is not text."""
+
+        async def permit(address: URL) -> None:
+            site, text = site_of(address), str(address)
+            if self._context.parts.redactor.redact(text) != text:
+                raise PermissionError(SECRET_ADDRESS)
+            if site not in self._sites:
+                await self._permit(request, call, SiteSubject(url=text, site=site))
+                self._sites.add(site)
+
+        response = await self._context.fetcher.fetch(url, permit)
+        return await anyio.to_thread.run_sync(fetched, response, self._context.downloads, abandon_on_cancel=True)
+
     # --- questions ----------------------------------------------------------------------------------------------------
 
     async def _fill(self, call: ToolCallId, message: str, fields: Sequence[Field], server: str = "") -> FormAnswer:
@@ -636,8 +669,14 @@ class ToolCalls:
         return verdict
 
     def _is_asked(self, subject: PermissionSubject) -> bool:
-        held = self._context.domain() is not None
+        domain = self._context.domain()
+        held = domain is not None
         about = self._context.parts.policy.asks_about(sandboxed=held)
+        if isinstance(subject, SiteSubject):
+            # In mode `auto` a statement that has the network itself need not ask.
+            has_network = domain is None or domain.network
+            is_free = self._context.parts.policy.mode == "auto" and has_network
+            return not is_free and not (self._approved and (not held or about == "statements"))
         if isinstance(subject, CommandSubject) and about is None:
             return subject.outside
         if is_protected(subject):

@@ -24,6 +24,7 @@ from ...log.permissions import (
     PermissionSubject,
     RebuildSubject,
     ServerCallSubject,
+    SiteSubject,
     StatementSubject,
     TreeSubject,
 )
@@ -93,6 +94,8 @@ def subject_shown(subject: PermissionSubject, highlight: Highlight) -> list[Frag
             return [("quiet", "$ "), ("strong", source_text(command, ASKED_CHARS).replace("\n", "\n  ") + "\n")]
         case ServerCallSubject(tool=tool, arguments=arguments):
             return [("strong", f"{legible_line(tool)} "), ("", source_text(arguments, ASKED_CHARS) + "\n")]
+        case SiteSubject(url=url):
+            return [("strong", f"{legible_line(url)}\n")]
 
 
 def asked(question: PermissionQuestion) -> list[Fragment]:
@@ -139,6 +142,8 @@ def _sentence(subject: PermissionSubject) -> str:
             return f"Run this command in {place}? It has {_lines(command)}, all shown above."
         case ServerCallSubject(server=server, arguments=arguments):
             return f"Call this tool of the MCP server {legible_line(server)}? Its arguments have {_lines(arguments)}."
+        case SiteSubject(site=site):
+            return f"Fetch this address from {legible_line(site)}?"
 
 
 def _lines(text: str) -> str:
@@ -175,6 +180,8 @@ def subject_line(subject: PermissionSubject) -> str:
             return f"run the command {shown_line(command, _CHARS)}"
         case ServerCallSubject(server=server, tool=tool):
             return f"call {shown(tool)} of the MCP server {shown(server)}"
+        case SiteSubject(url=url):
+            return f"fetch {shown_line(url, _CHARS)}"
 
 
 # --- forms ------------------------------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 An operation has a structure with the row's parameters, and a function of the workspace and these. The function returns
 plain data, alone or as the `Reading` of a file. Or it returns an action that has not happened yet: a `Change` of a
-file, a `Program` to start, a `TreeAct`, a plan (`Planned`), a `UserQuestion`. It raises what the statement should see.
-It blocks, so its caller, `session.tool_calls`, runs it in a thread.
+file, a `Program` to start, a `TreeAct`, a plan (`Planned`), a `UserQuestion`, a `Download`. It raises what the
+statement should see. It blocks, so its caller, `session.tool_calls`, runs it in a thread.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from . import ask, bash, edit, plan, read, search, tree
+from . import ask, bash, edit, fetch, plan, read, search, tree
 from .ask import UserQuestion
 from .bash import Program
 from .change import Change, changes_of
+from .fetch import Download
 from .landing import Replaced, land, restore
 from .plan import Planned
 from .read import Reading, SeenFiles
@@ -35,6 +36,7 @@ OPERATIONS: Final = {
     "ask": Operation(ask.Arguments, ask.ask),
     "bash": Operation(bash.Arguments, bash.perform),
     "edit": Operation(edit.EditArguments, edit.edit),
+    "fetch": Operation(fetch.Arguments, fetch.fetch),
     "find": Operation(search.FindArguments, search.find),
     "grep": Operation(search.GrepArguments, search.grep),
     "ls": Operation(search.LsArguments, search.ls),
@@ -57,6 +59,7 @@ OPERATIONS: Final = {
 __all__ = [
     "OPERATIONS",
     "Change",
+    "Download",
     "Operation",
     "Planned",
     "Program",

@@ -513,9 +513,10 @@ async def connected(server: HttpServer | ServerProcess, version: str) -> AsyncGe
         for connection in found:
             await connection.take(message)
 
-    async def elicit(_context: ClientRequestContext, asked: ElicitRequestParams) -> ElicitResult | ErrorData:
+    async def elicit(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+        del context  # which only names the request
         for connection in found:
-            return await connection.elicit(asked)
+            return await connection.elicit(params)
         return ErrorData(code=INVALID_REQUEST, message=NO_CALL)
 
     client = Client(

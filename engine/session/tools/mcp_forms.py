@@ -20,7 +20,7 @@ MOST_CHOICES: Final = 500
 LONGEST_TEXT: Final = 10_000
 """Characters of the message, and of each text of a field."""
 _SHOWN: Final = 60
-_TYPES: Final = get_args(FieldType)
+_TYPES: Final[tuple[FieldType, ...]] = get_args(FieldType)
 
 
 def fields_of(message: str, schema: Mapping[str, Any]) -> tuple[Field, ...]:
@@ -44,15 +44,25 @@ def _field(name: str, given: object, *, is_required: bool) -> Field:
     if not isinstance(given, Mapping):
         raise ValueError(f"the field {_shown(name)} has no schema")
     shape = cast("Mapping[str, Any]", given)
-    kind = shape.get("type")
-    if kind not in _TYPES:
-        raise ValueError(f"the field {_shown(name)} has the type {_shown(kind)}; it must be flat: {', '.join(_TYPES)}")
-    texts = {key: _text(name, shape.get(key)) for key in ("title", "description", "format")}
+    kind = next((each for each in _TYPES if each == shape.get("type")), None)
+    if kind is None:
+        given_type = _shown(shape.get("type"))
+        raise ValueError(f"the field {_shown(name)} has the type {given_type}; it must be flat: {', '.join(_TYPES)}")
     least, most = (_limit(name, shape.get(key)) for key in LIMITS.get(kind, ("", "")))
     choices = _choices(name, _items(name, shape) if kind == "array" else shape if kind == "string" else {})
     if kind == "array" and not choices:
         raise ValueError(f"the items of the field {_shown(name)} must be choices")
-    field = Field(name=name, type=kind, is_required=is_required, choices=choices, least=least, most=most, **texts)
+    field = Field(
+        name=name,
+        type=kind,
+        title=_text(name, shape.get("title")),
+        description=_text(name, shape.get("description")),
+        format=_text(name, shape.get("format")),
+        is_required=is_required,
+        choices=choices,
+        least=least,
+        most=most,
+    )
     return _with_default(field, shape.get("default"))
 
 
@@ -69,7 +79,7 @@ def _choices(name: str, shape: Mapping[str, Any]) -> tuple[Choice, ...]:
     pairs: list[tuple[object, object]] = []
     if isinstance(titled, list):
         for each in cast("list[object]", titled):
-            row = cast("Mapping[str, object]", each) if isinstance(each, Mapping) else {}
+            row = cast("Mapping[str, object]", each if isinstance(each, Mapping) else {})
             pairs.append((row.get("const"), row.get("title", row.get("const"))))
     elif isinstance(values, list):
         listed = cast("list[object]", values)
