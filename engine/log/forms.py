@@ -228,10 +228,9 @@ def choices_of(form: Form) -> Sequence[tuple[str, Mapping[str, Value]]] | None:
     required = [field for field in form.fields if field.is_required]
     if not form.fields:
         return [(YES, {})]
-    deciding = required or form.fields
-    if len(deciding) > 1:
+    field, *others = required or form.fields
+    if others:
         return None
-    (field,) = deciding
     if field.type == "boolean":
         return [(YES, {field.name: True}), (NO, {field.name: False})]
     if field.type == "string" and field.choices:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import socket
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 import anyio.to_thread
@@ -152,7 +152,7 @@ def _checked_backend(addresses: Sequence[str]) -> AsyncNetworkBackend:
     """Return a network that connects to these addresses, whatever the name is."""
     import httpcore2
 
-    network = httpcore2.AnyIOBackend()
+    network = cast("AsyncNetworkBackend", httpcore2.AnyIOBackend())
 
     class Checked(httpcore2.AsyncNetworkBackend):
         async def connect_tcp(self, host: str, port: int, *args: Any, **options: Any) -> AsyncNetworkStream:

@@ -44,10 +44,10 @@ def _field(name: str, given: object, *, is_required: bool) -> Field:
     if not isinstance(given, Mapping):
         raise ValueError(f"the field {_shown(name)} has no schema")
     shape = cast("Mapping[str, Any]", given)
-    kind = next((each for each in _TYPES if each == shape.get("type")), None)
-    if kind is None:
-        given_type = _shown(shape.get("type"))
-        raise ValueError(f"the field {_shown(name)} has the type {given_type}; it must be flat: {', '.join(_TYPES)}")
+    if shape.get("type") not in _TYPES:
+        found = _shown(shape.get("type"))
+        raise ValueError(f"the field {_shown(name)} has the type {found}; it must be flat: {', '.join(_TYPES)}")
+    kind = cast("FieldType", shape["type"])
     least, most = (_limit(name, shape.get(key)) for key in LIMITS.get(kind, ("", "")))
     choices = _choices(name, _items(name, shape) if kind == "array" else shape if kind == "string" else {})
     if kind == "array" and not choices:
@@ -82,10 +82,9 @@ def _choices(name: str, shape: Mapping[str, Any]) -> tuple[Choice, ...]:
             row = cast("Mapping[str, object]", each if isinstance(each, Mapping) else {})
             pairs.append((row.get("const"), row.get("title", row.get("const"))))
     elif isinstance(values, list):
-        listed = cast("list[object]", values)
-        names: object = shape.get("enumNames")
-        titles = cast("list[object]", names) if isinstance(names, list) and len(names) == len(listed) else listed
-        pairs = list(zip(listed, titles, strict=True))
+        listed, names = cast("list[object]", values), cast("object", shape.get("enumNames"))
+        titles = cast("list[object]", names) if isinstance(names, list) else []
+        pairs = list(zip(listed, titles if len(titles) == len(listed) else listed, strict=True))
     elif titled is not None or values is not None:
         raise ValueError(f"the choices of the field {_shown(name)} are not a list")
     if len(pairs) > MOST_CHOICES:
