@@ -19,7 +19,7 @@ import sys
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-CPU_SECONDS = 10
+CPU_SECONDS = 5
 _MEMORY_BYTES = 1 << 30
 _RECURSION = 5_000
 """Levels of elements. Deeper pages become plain text."""

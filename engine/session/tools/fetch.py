@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # loaded with the first page
 
 LONGEST_ADDRESS: Final = 8_000
 _SHOWN: Final = 100
+_HOST: Final = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+", re.IGNORECASE)
+_LAST_PORT: Final = 65_535
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -58,8 +60,8 @@ def checked_url(text: str) -> URL:
         raise ValueError(f"fetch(): {shown!r} does not begin with http:// or https://; open() reads files")
     if url.userinfo:
         raise ValueError("fetch(): an address with a user name or password is not fetched")
-    if not host:
-        raise ValueError(f"fetch(): {shown!r} names no host")
+    if not _HOST.fullmatch(host) or not 0 < port_of(url) <= _LAST_PORT:
+        raise ValueError(f"fetch(): {shown!r} names no host, or no port, that there can be")
     return url.copy_with(fragment=None)
 
 
@@ -70,7 +72,7 @@ def site_of(url: URL) -> str:
 
 def port_of(url: URL) -> int:
     """Return the port to connect to."""
-    return url.port or _PORTS[url.scheme]
+    return _PORTS[url.scheme] if url.port is None else url.port
 
 
 # --- addresses of hosts -----------------------------------------------------------------------------------------------
