@@ -14,7 +14,9 @@ from engine.core.ids import ExecutionId, ToolCallId
 from engine.log.events import Event
 from engine.log.events.conversation import ToolResult
 from engine.log.statements import EffectAnswer, EffectRequest
+from engine.session.directories import Scratch
 from engine.session.editor_files import EditorBuffers
+from engine.session.fetching import Fetcher
 from engine.session.forms import FormQuestions
 from engine.session.policy import Questions
 from engine.session.tool_calls import ToolCalls, ToolContext
@@ -44,6 +46,8 @@ async def logged(root: Path, operation: str, arguments: dict[str, object]) -> tu
         workspace=workspace,
         questions=Questions(log, parts.policy, parts.redactor, workspace.roots),
         forms=FormQuestions(parts.redactor),
+        fetcher=Fetcher(),
+        downloads=Scratch(root, parts.session_id).keep,
         seen=SeenFiles(),
         buffers=EditorBuffers(workspace, parts.clock),
         dismissed=lambda: None,

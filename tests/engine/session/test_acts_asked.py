@@ -20,7 +20,9 @@ from engine.log.file_history import artifacts_of
 from engine.log.permissions import PermissionAnswer, PermissionQuestion
 from engine.log.statements import EffectAnswer, EffectRequest
 from engine.session import tool_calls as module
+from engine.session.directories import Scratch
 from engine.session.editor_files import EditorBuffers
+from engine.session.fetching import Fetcher
 from engine.session.forms import FormQuestions
 from engine.session.policy import Questions
 from engine.session.tool_calls import ToolCalls, ToolContext
@@ -50,6 +52,8 @@ class Office:
             workspace=self.workspace,
             questions=self.questions,
             forms=self.forms,
+            fetcher=Fetcher(),
+            downloads=Scratch(root, parts.session_id).keep,
             seen=SeenFiles(),
             buffers=EditorBuffers(self.workspace, parts.clock),
             dismissed=lambda: self.dismissed.append(True),

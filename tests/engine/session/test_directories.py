@@ -178,3 +178,21 @@ def test_broken_or_missing_environment_is_a_note(tmp_path: Path) -> None:
     assert find_project_environment(str(tmp_path), {}, None).note
     (tmp_path / ".venv" / "pyvenv.cfg").write_text(f"version_info = {OURS}.0.final.0\n")
     assert "cannot be read" in find_project_environment(str(tmp_path), {}, None).note
+
+
+def test_download_is_a_new_file_whatever_statements_left_there(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("mine")
+    scratch = Scratch(tmp_path / "state", SessionId("s"))
+    first = Path(scratch.keep("a.txt", b"1"))
+    (first.parent / "a-2.txt").symlink_to(outside / "file")
+    (first.parent / "a-3.txt").symlink_to(outside / "new")
+    assert (first.name, first.read_bytes()) == ("a.txt", b"1")
+    assert Path(scratch.keep("a.txt", b"2")).name == "a-4.txt"
+    first.parent.rename(tmp_path / "moved")
+    first.parent.symlink_to(outside)
+    with pytest.raises(OSError, match="directory"):
+        scratch.keep("a.txt", b"3")
+    assert sorted(path.name for path in outside.iterdir()) == ["file"]
+    assert (outside / "file").read_text() == "mine"

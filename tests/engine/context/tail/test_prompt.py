@@ -33,7 +33,7 @@ from engine.log.events.execution import ExecutionFinished, StatementRecorded
 from engine.log.events.nodes import NodeMade
 from engine.log.forms import FormAnswer
 from engine.runtime.worker.names import InjectedNames
-from engine.session.tools import OPERATIONS, Change, Reading, UserQuestion, Workspace, land
+from engine.session.tools import OPERATIONS, Change, Download, Reading, UserQuestion, Workspace, land
 from engine.session.tools.ask import ANSWER, answered
 from engine.session.tools.bash import Program
 from tests.support.boards import Desk
@@ -81,6 +81,8 @@ def names_in(project: Path) -> Desk:
                 return found.answer(outcome_of(found.request))
             case Reading():
                 return found.value
+            case Download(url=url):
+                return {"url": str(url), "status": 200, "type": "text/html", "text": "# Example\n"}
             case UserQuestion():
                 return answered(FormAnswer(outcome="accepted", values={ANSWER: "this"}))
             case _:
