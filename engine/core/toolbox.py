@@ -176,7 +176,7 @@ _ROWS: Final = (
     Tool(
         name=FETCH,
         kind="fetch",
-        group="read-group",
+        group="other-group",
         title=("Fetch {url}",),
         parameters=(Parameter("url", str),),
         doc=(

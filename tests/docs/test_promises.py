@@ -176,6 +176,19 @@ TESTS: dict[str, tuple[str, ...]] = {
         "conformance/test_registry",
         "conformance/test_defects",
     ),
+    "A question to you reaches you once.": (
+        "e2e/test_asking",
+        "engine/session/test_asking",
+        "engine/session/test_server_forms",
+        "engine/cli/terminal/test_forms",
+        "mcp_tools/test_asking",
+    ),
+    "`fetch` reaches only public addresses, after you allowed the site.": (
+        "e2e/test_fetching",
+        "engine/session/test_fetching",
+        "engine/session/test_fetching_asked",
+        "engine/session/tools/test_fetch",
+    ),
     "Your project's packages are importable": ("engine/runtime/test_worker_environment", "engine/session/test_homes"),
 }
 """The modules of tests, below `tests`, that prove a promise and its limits."""
