@@ -39,7 +39,8 @@ async def test_every_method_and_update_occurs_and_is_valid(store: MemoryStore, t
             "reasoning": "I shall look.",
             "text": "Looking.",
             "statement": 'n = view("notes.md")\nn.Run()\nread("notes.md")\ngrep("N")\nwrite("a", "b")\nbash("true")\n'
-            'edit("notes.md", "Unsaved", "Notes")\nplan([{"content": "Look"}])',
+            'edit("notes.md", "Unsaved", "Notes")\nplan([{"content": "Look"}])\nask("Well?", ["yes"])\n'
+            'try: fetch("http://127.0.0.1/")\nexcept OSError: pass',
         },
         {"text": "It holds a heading."},
     )
@@ -72,7 +73,7 @@ async def test_every_method_and_update_occurs_and_is_valid(store: MemoryStore, t
         silent = {name for name, method in METHODS.items() if method.is_notification}
         assert set(agent.coverage.answered) == set(METHODS) - silent - {"authenticate"}
         assert set(agent.coverage.updates) == update_kinds() - {"notice"}  # which only a failing provider causes
-        assert set(agent.coverage.calls) == {tool.kind for tool in TOOLS.values()} - {"other"}  # a plan is no call
+        assert set(agent.coverage.calls) == {tool.kind for tool in TOOLS.values()}
         assert set(agent.coverage.contents) == {"content", "diff", "location"}
         assert set(agent.coverage.sent) == {"session/update", "session/request_permission", READ, WRITE}
 
