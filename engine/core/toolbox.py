@@ -185,7 +185,9 @@ _ROWS: Final = (
             "a long text with view(text=page.text). At most 20 MiB; no private addresses. The user is asked about\n"
             "each site. A repeated run gets the same answer, and fetches nothing."
         ),
-        examples=(Example('page = fetch("https://example.org")', "a web page; .text is Markdown, .status, .path"),),
+        examples=(
+            Example('page = fetch("https://example.org")', "a web page, as information: .text (Markdown), .status"),
+        ),
     ),
     Tool(
         name=ASK,

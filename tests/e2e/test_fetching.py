@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.session.fetching import ADVICE
-from tests.support.agents import Agent
+from tests.support.agents import SECONDS, Agent
 from tests.support.scripts import load, scripted
 from tests.support.transcripts import asks_permission
 
@@ -25,6 +25,7 @@ class Site(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.paths: list[str] = []
+        self.came, self.gone = threading.Event(), threading.Event()
         self.place = f"127.0.0.1:{self.server_port}"
         self.url = f"http://{self.place}"
 
@@ -33,6 +34,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         assert isinstance(self.server, Site)
         self.server.paths.append(self.path)
+        if self.path == "/silent":
+            self.server.came.set()
+            self.server.gone.wait(SECONDS)
+            return
         targets = {
             "/metadata": "http://169.254.169.254/latest/",
             "/localhost": "http://localhost:1/",
@@ -62,6 +67,7 @@ def site() -> Iterator[Site]:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         yield server
+        server.gone.set()
         server.shutdown()
         thread.join()
 
@@ -124,3 +130,14 @@ def test_rejected_site_is_not_requested(tmp_path: Path, project: Path, site: Sit
         session = agent.open(project)
         assert agent.prompt(session, "go") == "end_turn"
         assert site.paths == []
+
+
+def test_cancel_ends_a_fetch(tmp_path: Path, project: Path, site: Site) -> None:
+    with Agent(tmp_path / "state", env={"REWINDOW_FETCH_PRIVATE": site.place}) as agent:
+        session = agent.open(project)
+        prompt = agent.begin_prompt(session, f"fetch('{site.url}/silent')")
+        assert site.came.wait(SECONDS)
+        agent.notify("session/cancel", {"sessionId": session})
+        assert agent.response(prompt)["result"]["stopReason"] == "cancelled"
+        assert agent.prompt(session, f"print(fetch('{site.url}/page').status)") == "end_turn"
+        assert "200" in str(agent.updates()[-4:])

@@ -23,7 +23,7 @@ from prompt_toolkit.output import Output
 
 from ...core.errors import EngineError
 from ...core.settings import DEFAULT_MODEL
-from ...core.text import visible
+from ...core.text import printable, visible
 from ...log.events.session import ContextMeasured, ModelCallEnded, ProjectionSent, UsageReported
 from ...log.forms import DECLINED, Field, Form, FormAnswer, Value, problem_of_value
 from ...log.forms import DISMISSED as DISMISSED_FORM
@@ -38,7 +38,7 @@ from ...session.requests import Ticket
 from ...session.session import Session
 from ..output import shown
 from . import rendering
-from .keyboard import ESCAPE, Answers, Keyboard, LineEditor, TypedHistory
+from .keyboard import ESCAPE, PASTE, Answers, Keyboard, LineEditor, TypedHistory
 from .questions import (
     ANSWER,
     DISMISSED,
@@ -299,6 +299,8 @@ async def _typed_line(screen: Screen, answers: Answers, label: str) -> str | Non
         while (key := await answers.next()) not in _ENDS:
             if key in _ERASES:
                 typed = typed[:-1]
+            elif key == PASTE:
+                typed += printable(" ".join(answers.pasted.split()))
             elif len(key) == 1 and key.isprintable():
                 typed += key
             screen.refresh()

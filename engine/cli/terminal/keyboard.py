@@ -336,6 +336,8 @@ _ESCAPE_SECONDS: Final = 0.1
 """If no more bytes of a key follow an escape byte in this time, it was the key Escape."""
 _TERMINALS: Final = {Keys.CPRResponse}
 """Keys that the terminal itself sends."""
+PASTE: Final = Keys.BracketedPaste.value
+"""The key that `Answers` returns for pasted text."""
 ESCAPE: Final = "escape"
 """The key that `Answers` returns for a dismissed question."""
 
@@ -344,11 +346,13 @@ class Answers:
     """The keys that were pressed since a question was on the screen."""
 
     def __init__(self) -> None:
-        self._keys: deque[str] = deque()
+        self._keys: deque[tuple[str, str]] = deque()
         self._arrived = anyio.Event()
+        self.pasted = ""
+        """The text of the last key, if that is PASTE."""
 
-    def put(self, key: str) -> None:
-        self._keys.append(key)
+    def put(self, key: str, data: str = "") -> None:
+        self._keys.append((key, data))
         self._arrived.set()
 
     async def next(self) -> str:
@@ -359,7 +363,8 @@ class Answers:
         while not self._keys:
             self._arrived = anyio.Event()
             await self._arrived.wait()
-        return self._keys.popleft()
+        key, self.pasted = self._keys.popleft()
+        return key
 
 
 class Keyboard:
@@ -374,7 +379,7 @@ class Keyboard:
         self._source = source
         self._cancel = cancel
         self._leave = leave
-        self._asking: Callable[[str], None] | None = None
+        self._asking: Callable[[str, str], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     @contextmanager
@@ -432,11 +437,11 @@ class Keyboard:
             elif self._asking is None:
                 store_typeahead(self._source, [press])
             else:
-                self._asking(ESCAPE if press.key == Keys.Escape else press.key)
+                self._asking(ESCAPE if press.key == Keys.Escape else press.key, press.data)
 
     def _dismiss(self) -> None:
         if self._asking is not None:
-            self._asking(ESCAPE)
+            self._asking(ESCAPE, "")
 
     def _suspend(self) -> None:
         """Stop this program until the shell continues it.

@@ -116,6 +116,16 @@ async def test_edit_takes_the_recorded_answer_and_asks_nothing_new(tmp_path: Pat
         assert len(user.forms) == 1
 
 
+async def test_plan_mode_asks_and_fetches_as_usual(tmp_path: Path) -> None:
+    async with session_in(tmp_path) as session:
+        session.set_mode("plan")
+        session.attach(None, None, FixedForms([accepted(answer="that")]))
+        assert (await ran(session, f"{ASKING}\ngot")).value == repr("that")
+        finished = await ran(session, "fetch('http://127.0.0.1/')")
+        assert finished.exception is not None
+        assert finished.exception.message.startswith("fetch(): 127.0.0.1 has the address 127.0.0.1")
+
+
 class Waiting:
     """A user who never answers; notes when a question comes and goes."""
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from engine.cli.terminal.interaction import AskingForms
-from engine.cli.terminal.keyboard import ESCAPE, Keyboard
+from engine.cli.terminal.keyboard import ESCAPE, PASTE, Keyboard
 from engine.cli.terminal.rendering import plain
 from engine.cli.terminal.screen import Pump, Screen
 from engine.cli.terminal.transcript import Transcript
@@ -26,7 +26,9 @@ async def filled(
     fields: tuple[Field, ...], *keys: str, message: str = "Well?", server: str = ""
 ) -> tuple[FormAnswer, str]:
     """The answer of a person who presses these keys, and what the screen shows."""
-    shown = Shown([key for each in keys for key in ([each] if each in (ENTER, ESCAPE, "c-h") else each)])
+    shown = Shown(
+        [key for each in keys for key in ([each] if each in (ENTER, ESCAPE, "c-h") or each.startswith(PASTE) else each)]
+    )
     asking = AskingForms(cast("Keyboard", shown), cast("Screen", shown), Transcript("/w", plain), cast("Pump", shown))
     form = Form(tool_call_id=ToolCallId("c"), message=message, fields=fields, server=server, seq=QUESTION.seq)
     with anyio.fail_after(5):
@@ -44,6 +46,10 @@ async def test_choice_is_a_number_or_another_text() -> None:
     assert (await filled((OPEN,), "B", ENTER))[0] == accepted(f="b")
     assert (await filled((OPEN,), "x 9", "c-h", ENTER))[0] == accepted(f="x")
     assert (await filled((OPEN,), "3", ENTER))[0] == accepted(f="3")
+
+
+async def test_pasted_text_is_one_line() -> None:
+    assert (await filled((OPEN,), "a ", f"{PASTE}=two\nlines\x1b[2K", ENTER))[0] == accepted(f="a two lines\\x1b[2K")
 
 
 async def test_enter_alone_is_no_answer_and_escape_ends_the_turn() -> None:

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.cli.terminal.interaction import AskingPermissions, greeting, model_name
-from engine.cli.terminal.keyboard import ESCAPE, Answers, Keyboard
+from engine.cli.terminal.keyboard import ESCAPE, PASTE, Answers, Keyboard
 from engine.cli.terminal.questions import DISMISSED, answered, asked, chosen, options, subject_shown
 from engine.cli.terminal.rendering import Fragment, painted, plain
 from engine.cli.terminal.screen import Below, Pump, Screen
@@ -123,7 +123,7 @@ class Shown:
     def asked(self):
         answers = Answers()
         for key in self._keys:
-            answers.put(key)
+            answers.put(*key.split("=", 1)) if key.startswith(PASTE) else answers.put(key)
         yield answers
 
     async def shown(self, seq: Seq) -> None:
