@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -231,6 +232,19 @@ async def test_bomb_is_cut_at_the_limit() -> None:
     async with site(response(gzip.compress(ZEROS), Content_Encoding="gzip")) as server:
         found = await server.fetch()
         assert (len(found.data), found.is_cut) == (MOST_BYTES, True)
+
+
+async def test_bomb_takes_no_more_memory_than_is_wanted_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 1 << 20)
+    async with site(response(gzip.compress(ZEROS), Content_Encoding="gzip")) as server:
+        await server.fetch()  # once before, because it imports
+    async with site(response(gzip.compress(ZEROS), Content_Encoding="gzip")) as server:
+        tracemalloc.start()
+        try:
+            assert (await server.fetch()).is_cut
+            assert tracemalloc.get_traced_memory()[1] < 8 << 20
+        finally:
+            tracemalloc.stop()
 
 
 async def test_endless_response_is_cut_at_the_limit() -> None:
