@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 import acp_adapter.v1.updates.shapes
 from acp_adapter import v1
-from acp_adapter.conversation import REQUEST_PERMISSION
+from acp_adapter.conversation import ELICIT, REQUEST_PERMISSION
 from acp_adapter.editor_files import READ, WRITE
 from acp_adapter.jsonrpc.peer import CANCEL_REQUEST
 from acp_adapter.methods import METHODS
@@ -47,7 +47,7 @@ _PROVIDERS: Final = "providers are chosen by settings and keys, see [models](mod
 _PROXY: Final = "for programs between an editor and an agent, which Rewindow is not"
 _SUBAGENTS: Final = "Rewindow has no agents below its own"
 _TUNNEL: Final = "servers behind the editor are not reached; the error of `session/new` says so"
-_QUESTIONS: Final = "no statement asks a form yet"
+_ADDRESSES: Final = "no question sends the user to an address"
 _SUMMARIES: Final = "a condensation is a tool call of the kind `other`, which every client shows"
 WHY: Final[Mapping[str, str]] = {
     "session/archive": _EARLIER_SESSIONS,
@@ -59,8 +59,7 @@ WHY: Final[Mapping[str, str]] = {
     "mcp/message": _TUNNEL,
     "proxy/initialize": _PROXY,
     "proxy/successor": _PROXY,
-    "elicitation/create": _QUESTIONS,
-    "elicitation/complete": _QUESTIONS,
+    "elicitation/complete": _ADDRESSES,
     "terminal/create": _TERMINALS,
     "terminal/output": _TERMINALS,
     "terminal/wait_for_exit": _TERMINALS,
@@ -90,9 +89,8 @@ WHY: Final[Mapping[str, str]] = {
     "session.configOptions.boolean": "as above",
     "subagents": _SUBAGENTS,
     "plan": "`plan` is sent to every client",
-    "elicitation": _QUESTIONS,
-    "elicitation.form": _QUESTIONS,
-    "elicitation.url": _QUESTIONS,
+    "elicitation": "only its parts say something",
+    "elicitation.url": _ADDRESSES,
 }
 """Why a name of version 1 is not served or used."""
 _HEAD: Final = """\
@@ -148,7 +146,7 @@ def served_names(subject: Subject) -> frozenset[str]:
         case "methods of agents":
             return frozenset((*METHODS, CANCEL_REQUEST))
         case "methods of clients":
-            return frozenset(("session/update", REQUEST_PERMISSION, READ, WRITE, CANCEL_REQUEST))
+            return frozenset(("session/update", REQUEST_PERMISSION, ELICIT, READ, WRITE, CANCEL_REQUEST))
         case "updates":
             return frozenset(_defaults("session_update"))
         case "content of prompts":
