@@ -1,8 +1,9 @@
 """Messages between a worker or host and its parser process, split into records.
 
-A record is small enough for one packet, and names its message. So a message that was cut off, because a process died
-or was interrupted, cannot damage a later one: the receiver drops records that do not continue a message. Pure. Used by
-`runtime.worker.forking.outlining` and `runtime.worker.handles.outlines`.
+The process makes outlines; asked by a host, it also decodes pictures. A record is small enough for one packet, and
+names its message. So a message that was cut off, because a process died or was interrupted, cannot damage a later one:
+the receiver drops records that do not continue a message. Pure. Used by `runtime.worker.forking.outlining`,
+`runtime.worker.handles.outlines` and `runtime.picture_decoder`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _FIRST: Final = 1
 _LAST: Final = 2
 
 
-class Request(msgspec.Struct, frozen=True, array_like=True):
+class Request(msgspec.Struct, frozen=True, array_like=True, tag="outline"):
     """A request to outline a UTF-8 text by the grammar of its language.
 
     A `patient` one has ten times as much time.
@@ -44,12 +45,29 @@ class Reply(msgspec.Struct, frozen=True, array_like=True):
     reason: str = ""
 
 
+class PictureRequest(msgspec.Struct, frozen=True, array_like=True, tag="picture"):
+    """A request to decode a picture: the bytes of a file."""
+
+    data: bytes
+
+
+class Decoded(msgspec.Struct, frozen=True, array_like=True):
+    """A picture as a session keeps it, with its media type and its size in pixels; or the reason why there is none."""
+
+    data: bytes = b""
+    media_type: str = ""
+    width: int = 0
+    height: int = 0
+    reason: str = ""
+
+
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_REQUEST: Final = msgspec.msgpack.Decoder(Request)
+_REQUEST: Final = msgspec.msgpack.Decoder(Request | PictureRequest)
 _REPLY: Final = msgspec.msgpack.Decoder(Reply)
+_DECODED: Final = msgspec.msgpack.Decoder(Decoded)
 
 
-def records(number: int, message: Request | Reply) -> Iterator[bytes]:
+def records(number: int, message: Request | PictureRequest | Reply | Decoded) -> Iterator[bytes]:
     """Split message number `number` into records."""
     body = _ENCODER.encode(message)
     size = RECORD_BYTES - _HEAD
@@ -85,7 +103,7 @@ class Pieces:
         return number, bytes(self._body)
 
 
-def request_of(body: bytes) -> Request:
+def request_of(body: bytes) -> Request | PictureRequest:
     """Decode a request. Raises ValueError for anything else."""
     return _REQUEST.decode(body)
 
@@ -93,3 +111,8 @@ def request_of(body: bytes) -> Request:
 def reply_of(body: bytes) -> Reply:
     """Decode a reply. Raises ValueError for anything else."""
     return _REPLY.decode(body)
+
+
+def decoded_of(body: bytes) -> Decoded:
+    """Decode the reply about a picture. Raises ValueError for anything else."""
+    return _DECODED.decode(body)

@@ -1,13 +1,14 @@
-"""The parser process, which makes outlines and may crash, and the zygote's side of it.
+"""The parser process, which makes outlines, decodes pictures and may crash, and the zygote's side of it.
 
 The zygote forks a parser when a request waits on a socket that no process serves, as `inetd` does (`Parsers`). So
-askers know no process, and an unused socket has none. The parser ends after a while without requests. Any text may end
+askers know no process, and an unused socket has none. A host has a socket of its own for pictures, so a picture delays
+no outline. The parser ends after a while without requests. Any text may end
 it: the kernel kills it at its time limit, because C code of a grammar cannot be interrupted, and memory is limited too.
 The asker learns of that and uses another tier (`handles.outlines`); the next request starts another parser. A text may
 make a grammar's C code do anything. So the process has a sandbox of its own for every asker: it changes files in /dev
 alone, has no network, and reads no other process, as far as the kernel supports that.
 
-Imports tree-sitter, which no other process does. Must not know what outlines are for.
+Imports tree-sitter and Pillow, which no other process does. Must not know what outlines and pictures are for.
 """
 
 from __future__ import annotations
@@ -23,7 +24,17 @@ from typing import Final, NoReturn
 
 from ....core.domain import Domain
 from ....files.outline.languages import language_of
-from ....files.outline.parser_messages import LOST, RECORD_BYTES, Pieces, Reply, Request, records, request_of
+from ....files.outline.parser_messages import (
+    LOST,
+    RECORD_BYTES,
+    Decoded,
+    PictureRequest,
+    Pieces,
+    Reply,
+    Request,
+    records,
+    request_of,
+)
 from ...sandbox.entering import enter
 from ..processes.memory import set_limits
 from ..processes.system import die_with_parent, give_up_reading_others
@@ -35,6 +46,8 @@ _SOFT_SECONDS: Final = 0.7
 """After this time a grammar is asked to stop."""
 _PATIENT: Final = 10.0
 """Multiplies the time limits if nobody waits for the outline."""
+_PICTURE_TIMES: Final = 5.0
+"""The same for a picture."""
 _IDLE_SECONDS: Final = 10.0
 _DATA_BYTES: Final = 768 << 20
 _OPEN_FILES: Final = 64
@@ -84,18 +97,26 @@ def _serve(connection: socket.socket) -> None:
                 connection.sendall(answer)
 
 
-def _reply(request: Request) -> Reply:
+def _reply(request: Request | PictureRequest) -> Reply | Decoded:
     try:
-        return _by_grammar(request)
+        return _by_grammar(request) if isinstance(request, Request) else _decoded(request)
     except Exception as error:
-        return Reply(None, f"{type(error).__name__}: {error}")
+        reason = f"{type(error).__name__}: {error}"
+        return Reply(None, reason) if isinstance(request, Request) else Decoded(reason=reason)
+
+
+def _decoded(request: PictureRequest) -> Decoded:
+    from .decoding import decode  # loads Pillow, which the zygote must not load
+
+    with _Bound(_PICTURE_TIMES):
+        return decode(request.data)
 
 
 class _Bound:
-    """The time limit of this process for one text, enforced by the kernel."""
+    """The time limit of this process for one request, `times` the usual one, enforced by the kernel."""
 
-    def __init__(self, *, patient: bool) -> None:
-        self._times = _PATIENT if patient else 1.0
+    def __init__(self, times: float) -> None:
+        self._times = times
 
     def __enter__(self) -> _Bound:
         self._until = time.process_time() + _SOFT_SECONDS * self._times
@@ -117,7 +138,7 @@ def _by_grammar(request: Request) -> Reply:
     if language is None:
         return Reply(None, "there is no grammar for its language")
     grammars.loaded(language.name)  # first, because loading must not count as time for the text
-    with _Bound(patient=request.patient) as bound:
+    with _Bound(_PATIENT if request.patient else 1.0) as bound:
         most = grammars.PATIENT_BYTES if request.patient else grammars.BYTES
         return Reply(
             grammars.outline_by_grammar(

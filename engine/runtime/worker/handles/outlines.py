@@ -21,7 +21,16 @@ from ....core.errors import EnvironmentUnavailableError
 from ....files.outline.fallbacks import outline_by_indentation
 from ....files.outline.languages import language_of
 from ....files.outline.model import Outline, Tier
-from ....files.outline.parser_messages import LOST, RECORD_BYTES, Pieces, Reply, Request, records, reply_of
+from ....files.outline.parser_messages import (
+    LOST,
+    RECORD_BYTES,
+    PictureRequest,
+    Pieces,
+    Reply,
+    Request,
+    records,
+    reply_of,
+)
 from ..processes import system
 
 _KEPT: Final = 512
@@ -118,7 +127,9 @@ class Outlines:
                 if connection is None:
                     continue  # because a new zygote replaces one that has just ended
                 try:
-                    return _exchange(connection, self._number, request)
+                    seconds = _LONG_PATIENCE if request.patient else _PATIENCE
+                    body = exchange(connection, self._number, request, seconds)
+                    return Reply(None, "its parser ended") if body is None else reply_of(body)
                 except (TimeoutError, ValueError) as error:
                     return Reply(None, str(error))
                 except OSError:
@@ -146,9 +157,12 @@ def _size(outline: Outline) -> int:
     return 1 + len(outline.symbols) + len(outline.references)
 
 
-def _exchange(connection: socket.socket, number: int, request: Request) -> Reply:
-    """Send a request; return the reply. Raises TimeoutError, or ConnectionError if the other side is gone."""
-    deadline = time.monotonic() + (_LONG_PATIENCE if request.patient else _PATIENCE)
+def exchange(connection: socket.socket, number: int, request: Request | PictureRequest, seconds: float) -> bytes | None:
+    """Send a request to a parser; return the body of its reply, or None if the process ended with the request.
+
+    Raises TimeoutError, or ConnectionError if the other side is gone.
+    """
+    deadline = time.monotonic() + seconds
     for record in records(number, request):
         connection.settimeout(max(deadline - time.monotonic(), 0.001))
         connection.send(record)
@@ -157,9 +171,9 @@ def _exchange(connection: socket.socket, number: int, request: Request) -> Reply
         connection.settimeout(max(deadline - time.monotonic(), 0.001))
         record = connection.recv(RECORD_BYTES)
         if not record:
-            raise ConnectionResetError("outlines are no longer made")
+            raise ConnectionResetError("requests are no longer served")
         if record == LOST:
-            return Reply(None, "its parser ended")
+            return None
         complete = pieces.feed(record)
         if complete is not None and complete[0] == number:
-            return reply_of(complete[1])
+            return complete[1]
