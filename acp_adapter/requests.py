@@ -12,6 +12,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:  # loaded in the session stage
     from engine import McpServer, OptionValues, SessionRow, Spent
+    from engine.core.pictures import GivenPicture
     from engine.log.events.conversation import Attachment, PromptKind
 
 # --- params -----------------------------------------------------------------------------------------------------------
@@ -97,10 +98,10 @@ class SetOption(Struct, frozen=True):
 
 
 class Prompt(Struct, frozen=True):
-    """A prompt: texts and attachments in order. `kind` is the client's choice for a prompt during a turn."""
+    """A prompt: texts, attachments and pictures in order. `kind` is the client's choice for a prompt during a turn."""
 
     session_id: str
-    content: tuple[str | Attachment, ...]
+    content: tuple[str | Attachment | GivenPicture, ...]
     kind: PromptKind | None = None
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from engine.core.ids import StatementId, ToolCallId
+from engine.core.pictures import Picture, PictureContent
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import CommandEnded, FileWritten
 from engine.log.events.nodes import FileChanged
@@ -50,6 +51,10 @@ class Facts(Protocol):
 
     def statement(self, statement_id: StatementId) -> StatementRecorded | None:
         """Return the statement with this id, if there is one."""
+        ...
+
+    def picture(self, picture: Picture) -> PictureContent | None:
+        """Return the content of a picture, if there is one."""
         ...
 
     def cycle_ended_by(self, seq: int) -> CycleSummary | None:

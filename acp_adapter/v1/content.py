@@ -1,9 +1,11 @@
 """Content blocks, which MCP defines too, and `session/prompt`: shapes, reader and writer.
 
-A prompt becomes texts and attachments, in the order in which they came. Kinds of content that `handshake` does not
-advertise are refused. Source of the shapes: ACP v1 schema, `ContentBlock`, `PromptRequest`, `PromptResponse`.
+A prompt becomes texts, attachments and pictures, in the order in which they came. Kinds of content that `handshake`
+does not advertise are refused. Source of the shapes: ACP v1 schema, `ContentBlock`, `PromptRequest`, `PromptResponse`.
 """
 
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, cast
 from urllib.parse import unquote
@@ -13,6 +15,7 @@ from pydantic import Field
 from acp_adapter.jsonrpc.messages import Code, Json, ProtocolError
 from acp_adapter.requests import Prompt, PromptEnded, StopReason
 from acp_adapter.wire import ForgivingList, ForgivingModel, WireModel, from_wire, given, to_wire
+from engine.core.pictures import GivenPicture, Picture, PictureContent, description
 from engine.log.events.conversation import Attachment, PromptKind
 
 
@@ -120,7 +123,12 @@ def _read_prompt(params: object) -> Prompt:
     return Prompt(request.session_id, content, _read_kind(request.meta))
 
 
-def _read_block(index: int, block: ContentBlock) -> str | Attachment:
+_PICTURES: Final = "image/"
+_PICTURE: Final = "picture-{number}"
+"""The name of a picture for which the client names no URI; `number` counts blocks of the prompt."""
+
+
+def _read_block(index: int, block: ContentBlock) -> str | Attachment | GivenPicture:
     match block:
         case TextContent(text=text):
             return text
@@ -136,10 +144,32 @@ def _read_block(index: int, block: ContentBlock) -> str | Attachment:
         case EmbeddedResource(resource=TextResourceContents() as resource):
             uri = resource.uri
             return Attachment(uri=uri, name=_name_in(uri), media_type=resource.mime_type, text=resource.text)
+        case ImageContent():
+            return _picture(index, block.data, block.mime_type, block.uri or "")
+        case EmbeddedResource(resource=BlobResourceContents(mime_type=str() as kind) as resource) if kind.startswith(
+            _PICTURES
+        ):
+            return _picture(index, resource.blob, kind, resource.uri)
         case EmbeddedResource():
             raise _refused(f"prompt[{index}]: binary resources are not supported; send a resource_link")
         case _:
             raise _refused(f"prompt[{index}]: {block.type} content is not advertised by this agent")
+
+
+def _picture(index: int, data: str, media_type: str, uri: str) -> GivenPicture:
+    try:
+        content = b64decode(data, validate=True)
+    except (Base64Error, ValueError):
+        raise _refused(f"prompt[{index}]: the data of the image is not base64") from None
+    return GivenPicture(_name_in(uri) or _PICTURE.format(number=index + 1), media_type, content, uri)
+
+
+def picture_block(picture: Picture, content: PictureContent | None, uri: str | None = None) -> ContentBlock:
+    """Return a picture as an image, or its description if it has no content."""
+    if content is None:
+        return TextContent(text=description(picture))
+    data = b64encode(content).decode("ascii")
+    return ImageContent(data=data, mime_type=picture.media_type, **given(uri=uri))
 
 
 def _name_in(uri: str) -> str:

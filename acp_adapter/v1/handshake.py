@@ -169,7 +169,7 @@ def _write_initialized(reply: Initialized) -> Json:
         protocol_version=1,
         agent_capabilities=AgentCapabilities(
             load_session=True,
-            prompt_capabilities=PromptCapabilities(image=False, audio=False, embedded_context=True),
+            prompt_capabilities=PromptCapabilities(image=True, audio=False, embedded_context=True),
             mcp_capabilities=McpCapabilities(http=True, sse=True),
             session_capabilities=SessionCapabilities(
                 list_=Empty(),

@@ -5,11 +5,13 @@ Implemented in `models`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Final, Literal, Protocol, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from ..core.ids import BlobDigest
+from ..core.pictures import PictureContent, PictureRule
 from ..log.events import Event
 
 Thinking = Literal["default", "off", "low", "medium", "high", "max"]
@@ -39,7 +41,8 @@ class Prompt(Struct, frozen=True, kw_only=True):
     `statements`: the reply may ask for one; a summary may not. With `calls_tools` a model asks by calling the tool
     `python`; without, the prompt mentions no tool, and statements and results are text. `typed` is the last user
     message as it was typed: a model that runs it must not run its redacted text. Providers never get it.
-    `thinking` is how much the model shall think.
+    `thinking` is how much the model shall think. `pictures` are the contents of the messages' pictures; a picture
+    without one is its description alone.
     """
 
     instructions: str
@@ -49,6 +52,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     statements: bool = True
     calls_tools: bool = True
     thinking: Thinking = "default"
+    pictures: Mapping[BlobDigest, PictureContent] = field(default_factory=dict[BlobDigest, PictureContent])
 
 
 class TextDelta(Struct, frozen=True):
@@ -171,6 +175,16 @@ class Windowed(Protocol):
         ...
 
 
+@runtime_checkable
+class Seeing(Protocol):
+    """A model that knows whether it takes pictures. Others take none."""
+
+    @property
+    def picture_rule(self) -> PictureRule | None:
+        """How its provider counts pictures; None if it takes none."""
+        ...
+
+
 class ModelError(Exception):
     """Raised for a failure of the provider or script.
 
@@ -188,3 +202,11 @@ class ContextTooLongError(ModelError):
     def __init__(self, message: str, window: int | None = None) -> None:
         super().__init__(message)
         self.window = window
+
+
+class PictureRefusedError(ModelError):
+    """Raised if the provider refuses the prompt because of a picture; `takes_none`: because the model takes none."""
+
+    def __init__(self, message: str, *, takes_none: bool = False) -> None:
+        super().__init__(message)
+        self.takes_none = takes_none

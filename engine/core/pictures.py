@@ -31,6 +31,8 @@ MOST_SENT: Final = 100
 MOST_SENT_BYTES: Final = 12_000_000
 """The most bytes of the pictures of one request: 16 MB as base64, below Google's limit of 20 MB for a request."""
 
+StoredKind = Literal["image/png", "image/jpeg", ""]
+"""The media type of a stored picture; empty if there is none."""
 PNG: Final = "image/png"
 JPEG: Final = "image/jpeg"
 DECODED: Final = (PNG, JPEG, "image/gif", "image/webp")
@@ -57,7 +59,7 @@ class Picture(Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    media_type: Exact = ""
+    media_type: StoredKind = ""
     content: BlobDigest | None = None
     width: int = 0
     height: int = 0

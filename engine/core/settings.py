@@ -41,6 +41,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     models: tuple[str, ...] = ()
     fallback_models: tuple[str, ...] = ()
     models_without_tools: tuple[str, ...] = ()
+    models_without_pictures: tuple[str, ...] = ()
     python: str | None = None
     context_budget: int = 128_000
     projection_rerender: RerenderRule = "economic"
@@ -59,9 +60,17 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     def calls_tools(self, model: str) -> bool:
         """Return whether a model asks for statements with a tool call rather than as text."""
-        kind, _, named = model.partition(":")
-        names = [model, *([named, named.partition(":")[2]] if kind == "provider" else [])]
-        return not any(_is_like(pattern, name) for pattern in self.models_without_tools for name in names)
+        return not _is_among(self.models_without_tools, model)
+
+    def takes_pictures(self, model: str) -> bool:
+        """Return whether a model may be sent pictures."""
+        return not _is_among(self.models_without_pictures, model)
+
+
+def _is_among(patterns: Sequence[str], model: str) -> bool:
+    kind, _, named = model.partition(":")
+    names = [model, *([named, named.partition(":")[2]] if kind == "provider" else [])]
+    return any(_is_like(pattern, name) for pattern in patterns for name in names)
 
 
 def _is_like(pattern: str, name: str) -> bool:
@@ -145,6 +154,12 @@ SETTINGS: Final = (
         _names,
         "PATTERNS",
         "models that cannot call tools and write their statements as text, such as `openai:llama*`",
+    ),
+    Setting(
+        "models_without_pictures",
+        _names,
+        "PATTERNS",
+        "models that are told of pictures and not sent them, such as `openai:text-*`",
     ),
     Setting("python", str, "PATH", "the Python whose packages statements import, if Rewindow does not find it"),
     Setting("context_budget", _positive(_whole), "TOKENS", "how much one model call may read"),

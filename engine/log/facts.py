@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..core.ids import BranchId, PayloadId, ToolCallId
+from ..core.ids import BlobDigest, BranchId, PayloadId, ToolCallId
 from .events import UNSTAMPED, Event
 from .events.conversation import AgentReasoning, AgentText, RunStop, SummaryCallEnded, ToolCall
 from .events.execution import ExecutionStarted, StatementRecorded
@@ -25,6 +25,7 @@ from .events.session import (
     DomainEntered,
     ModelCallEnded,
     OthersWrote,
+    PicturesWithdrawn,
     PlanChanged,
     PlanEntry,
     ProjectionSent,
@@ -61,6 +62,7 @@ class SessionFacts:
             ExecutionStarted,
             NodesTicked,
             OthersWrote,
+            PicturesWithdrawn,
             RoundOpened,
             ServerConnected,
             ServersNamed,
@@ -84,6 +86,10 @@ class SessionFacts:
         """How many tools and resources each server offered last, by module."""
         self.prepared_tokens = 0
         """Tokens that models took to prepare payloads."""
+        self.withdrawn: set[BlobDigest] = set()
+        """The contents of pictures that a provider refused."""
+        self.without_pictures: set[str] = set()
+        """The models whose providers answered that they take no pictures."""
         self._statements: dict[BranchId, array[int]] = {}
         self._model_calls: set[ToolCallId] = set()
         """Calls that a model made, until one of them is known to be a statement."""
@@ -111,6 +117,9 @@ class SessionFacts:
                 self.server_offers[module] = tools, resources
             case AsyncPayloadPrepared(cost=cost):
                 self.prepared_tokens += cost.tokens
+            case PicturesWithdrawn(pictures=pictures, model=model):
+                self.withdrawn.update(pictures)
+                self.without_pictures |= set() if pictures else {model}
             case _:
                 self._apply_to_rounds(event)
 

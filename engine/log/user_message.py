@@ -3,7 +3,8 @@
 Editors send a sentence with a mention in it as several blocks: text, a link, more text. The log keeps the typed `text`,
 the attachments, and the order of the blocks (`content`) unless it is the usual one. So a model reads the sentence as it
 was written, and a loaded session shows the same blocks. A text that is too long for a message becomes an attachment,
-and the message has its beginning. Pure. `Session.accept` composes messages; everything that shows one reads it here.
+and the message has its beginning. A picture is an attachment, and the text has a line that describes it. Pure.
+`Session.accept` composes messages; everything that shows one reads it here.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..core.links import Lines, target_of
+from ..core.pictures import GivenPicture, Picture, description
 from ..core.text import cut_end, cut_line, more, printable
 from .events.conversation import Attachment, UserMessage
 
@@ -29,6 +31,8 @@ LONG_TEXT_URI: Final = "rewindow:prompt"
 """Marks an attachment as typed text that was too long."""
 SYSTEM_URI: Final = "import:system-prompt"
 """Marks an attachment as the system prompt of another program, which is kept and which no model reads."""
+PICTURE_URI: Final = "rewindow:picture"
+"""Marks an attachment as a picture for which the client named no URI."""
 _LONG_TEXT_NAME: Final = "prompt.txt"
 _LONGEST_URI: Final = 200
 _TICKS: Final = re.compile(r"`{3,}")
@@ -38,24 +42,46 @@ Block = str | Attachment
 
 
 class Composed(Struct, frozen=True):
-    """The fields of a prompt's `UserMessage`."""
+    """The fields of a prompt's `UserMessage`. `given` are its pictures as they came, not kept yet, in order."""
 
     text: str
     attachments: tuple[Attachment, ...] = ()
     content: tuple[str | int, ...] = ()
     expansion: str = ""
+    given: tuple[GivenPicture, ...] = ()
 
 
-def compose(blocks: Sequence[Block]) -> Composed:
+def compose(said: Sequence[Block | GivenPicture]) -> Composed:
     """Compose a message of these blocks, in their order; nothing is lost."""
-    blocks = _without_long_texts(blocks)
+    given = tuple(block for block in said if isinstance(block, GivenPicture))
+    blocks = _without_long_texts([_placeholder(block) if isinstance(block, GivenPicture) else block for block in said])
     attachments = tuple(block for block in blocks if isinstance(block, Attachment))
     typed = _joined(blocks, _nothing)
     if [*([typed] if typed else []), *attachments] == blocks:
-        return Composed(typed, attachments)
+        return Composed(typed, attachments, given=given)
     places = iter(range(len(attachments)))
     content = tuple(block if isinstance(block, str) else next(places) for block in blocks)
-    return Composed(typed.strip(), attachments, content)
+    return Composed(typed.strip(), attachments, content, given=given)
+
+
+def _placeholder(given: GivenPicture) -> Attachment:
+    picture = Picture(name=given.name, size=len(given.data))
+    return Attachment(
+        uri=given.uri or PICTURE_URI, name=given.name, media_type=given.media_type or None, picture=picture
+    )
+
+
+def with_pictures(attachments: Sequence[Attachment], pictures: Sequence[Picture]) -> tuple[Attachment, ...]:
+    """Return the attachments with these pictures, in order, in the place of the pictures that came."""
+    kept = iter(pictures)
+    return tuple(
+        replace(each, picture=next(kept, each.picture)) if each.picture is not None else each for each in attachments
+    )
+
+
+def pictures_in(message: UserMessage) -> tuple[Picture, ...]:
+    """Return the pictures of a message, in order."""
+    return tuple(each.picture for each in message.attachments if each.picture is not None)
 
 
 def blocks_of(message: UserMessage) -> list[Block]:
@@ -91,6 +117,9 @@ def spoken_text(message: UserMessage) -> str:
 
 def unopened(attachment: Attachment) -> str | None:
     """Return a sentence about an attachment that cannot be opened; None for others."""
+    if attachment.picture is not None:
+        name, problem = printable(attachment.name), printable(attachment.picture.problem)
+        return f"{name} is not shown to the model as a picture: {problem}." if problem else None
     if attachment.text is not None:
         return None
     target = target_of(attachment.uri)
@@ -186,6 +215,8 @@ def _named(attachment: Attachment) -> str:
 
 
 def _linked(attachment: Attachment) -> str:
+    if attachment.picture is not None:
+        return description(attachment.picture)
     sentence = unopened(attachment)
     link = f"[{printable(attachment.name)}]({printable(attachment.uri)})"
     return link if sentence is None else f"{link} (not opened: {target_of(attachment.uri).reason})"

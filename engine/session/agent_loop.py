@@ -22,17 +22,20 @@ Must not decide what comes next, nor know any protocol. `serving` calls it for o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import anyio
 from msgspec.structs import replace
 
-from ..context.model import ContextTooLongError, ModelError, ModelUnusableError
+from ..context.model import ContextTooLongError, ModelError, ModelUnusableError, PictureRefusedError
 from ..context.view.condensation import Cut
 from ..core.errors import EnvironmentUnavailableError
+from ..core.ids import BlobDigest
+from ..core.pictures import GivenPicture
 from ..log.events.conversation import (
+    AgentText,
     Attachment,
     CondensationReason,
     ResultStatus,
@@ -42,13 +45,16 @@ from ..log.events.conversation import (
     ToolResult,
     UserMessage,
 )
-from ..log.events.session import PromptWithdrawn
+from ..log.events.session import PicturesWithdrawn, PromptWithdrawn
 from ..log.permissions import StatementSubject
+from ..log.user_message import with_pictures
 from . import turn as t
 from .cancellation import Cancellation, WorkCancelledError
 from .guidance import Guidance
+from .journal import TextStreamed
 from .live_environment import LiveEnvironment
 from .model_calls.condenser import Condenser
+from .model_calls.picture_choice import sent_pictures
 from .model_calls.projector import Projector, ResultRerenderer
 from .model_calls.replies import ModelCallRecords, ReplyRecorder
 from .model_choice import ModelChoice
@@ -56,6 +62,14 @@ from .parts import SessionParts
 from .policy import Questions
 from .statements import StatementRunner, Ticker
 
+WITHDRAWN: Final = (
+    "{model} refused a picture: {reason}. No model is sent this picture again, nor others that came with it and were"
+    " new."
+)
+NO_PICTURES: Final = (
+    "{model} takes no pictures: {reason}. It is told their names and sizes. To avoid the refused request, add it to"
+    " models_without_pictures (REWINDOW_MODELS_WITHOUT_PICTURES)."
+)
 _REASONS: Final[dict[StopCause, RunStopReason]] = {"cancelled": "interrupted", "error": "error"}
 
 
@@ -96,9 +110,11 @@ class AgentLoop:
         self._ticker = ticker
         self._questions = questions
         self._openings_of = openings_of
-        self._steers: list[UserMessage] = []
+        self._steers: list[tuple[UserMessage, Sequence[GivenPicture]]] = []
         self._typed = ""
         self._turn: t.Turn | None = None
+        self._accepted: set[BlobDigest] = set()
+        """Pictures of requests that a provider has answered."""
         self._round_numbers: list[int] = []
         """The log's numbers for the turn's Rounds."""
         self._cancellation = Cancellation()
@@ -128,15 +144,15 @@ class AgentLoop:
             self._finish(stop)
         return stop
 
-    def steer(self, message: UserMessage) -> bool:
-        """Let the turn's next model call read `message`.
+    def steer(self, message: UserMessage, given: Sequence[GivenPicture] = ()) -> bool:
+        """Let the turn's next model call read `message`, whose pictures are `given`.
 
         Returns False if no turn runs, or if it is ending.
         """
         if self._turn is None or self._turn.state in (t.State.CANCELLING, t.State.STOPPED):
             return False
         self._turn.feed(t.Steered())
-        self._steers.append(message)
+        self._steers.append((message, given))
         return True
 
     def cancel(self) -> None:
@@ -146,7 +162,7 @@ class AgentLoop:
 
     def _finish(self, stop: t.Stop) -> None:
         while self._steers:
-            self._log.append(PromptWithdrawn(message_id=self._steers.pop(0).message_id))
+            self._log.append(PromptWithdrawn(message_id=self._steers.pop(0)[0].message_id))
         status: ResultStatus = "cancelled" if stop.cause == "cancelled" else "error"
         for call in self._log.open_calls:
             text = f"[{status} before it ended]"
@@ -213,15 +229,26 @@ class AgentLoop:
             self._calls.guidance.rebuild()
         return cut
 
-    async def _read_steer(self, message: UserMessage, round_id: int, cancellation: Cancellation) -> None:
+    async def _read_steer(
+        self, message: UserMessage, given: Sequence[GivenPicture], round_id: int, cancellation: Cancellation
+    ) -> None:
         self._typed = message.text
+        kept = await self._parts.pictures.keep(given)
+        message = replace(message, attachments=with_pictures(message.attachments, kept))
         self._log.append(message)
         for source in self._openings_of(message.attachments):
             await self._statements.run(source, round_id, None, cancellation, kind="meta")
 
     async def _call_model(self, round_id: int, may_condense: bool, cancellation: Cancellation) -> t.Outcome:
         while self._steers:
-            await self._read_steer(self._steers.pop(0), round_id, cancellation)
+            await self._read_steer(*self._steers.pop(0), round_id, cancellation)
+        while True:  # each refusal of a picture leaves fewer to send
+            outcome = await self._call_once(round_id, may_condense, cancellation)
+            if outcome is not None:
+                return outcome
+
+    async def _call_once(self, round_id: int, may_condense: bool, cancellation: Cancellation) -> t.Outcome | None:
+        """Call the model; return None if its provider refused a picture, which is withdrawn."""
         if not self._calls.model.is_direct:
             self._calls.projector.guide(await cancellation.guard(self._calls.guidance.refresh))
         if self._calls.rerendering.is_wanted:
@@ -230,13 +257,18 @@ class AgentLoop:
             return t.ContextFull()
         self._parts.journal.flush()  # beside the projection: what the model says is shown when the prompt is durable
         projection = await self._environment.use(self._calls.projector.project, cancellation)
-        prompt = replace(projection.prompt, typed=self._typed)
+        seen = [picture for message in projection.prompt.messages for picture in sent_pictures(message)]
+        pictures = await self._parts.pictures.contents(seen)
+        prompt = replace(projection.prompt, typed=self._typed, pictures=pictures)
         call = self._calls.sent.begun(projection, round_id)
         self._log.append(call)
         self._parts.journal.flush()  # beside the request
         recorder = ReplyRecorder(self._log, self._parts.journal, self._parts.minter, calls_tools=prompt.calls_tools)
         try:
             replied = await cancellation.guard(lambda: recorder.record(self._calls.model.reply(prompt)))
+        except PictureRefusedError as error:
+            self._withdraw(error, pictures)
+            return None
         except ContextTooLongError as error:
             if not self._calls.projector.narrow(error.window):
                 raise ModelError(
@@ -255,7 +287,25 @@ class AgentLoop:
             )
         if self._calls.model.answering == self._calls.model.spec:  # a fallback says nothing about the chosen model
             self._calls.projector.answered(None if recorder.used is None else recorder.used.input_tokens)
+        self._accepted.update(pictures)
         return self._with_decision(replied)
+
+    def _withdraw(self, error: PictureRefusedError, pictures: Collection[BlobDigest]) -> None:
+        """Never again send the pictures that the provider refused, or any to a model that takes none; tell the user.
+
+        A refusal seldom says which picture it means. Those that a provider has accepted before are not it.
+        """
+        model = self._calls.model.spec
+        refused = () if error.takes_none else tuple(each for each in pictures if each not in self._accepted)
+        if not refused and not error.takes_none:
+            refused = tuple(pictures)
+        self._log.append(PicturesWithdrawn(model=model, reason=str(error), pictures=refused))
+        named = model.removeprefix("provider:")
+        told = NO_PICTURES if error.takes_none else WITHDRAWN
+        text = told.format(model=named, reason=str(error).rstrip(".")) + "\n\n"
+        message_id = self._parts.minter.message()
+        self._parts.journal.signal(TextStreamed(message_id, text, aside=True), is_whole=True)
+        self._log.append(AgentText(message_id=message_id, text=text, aside=True))
 
     def _with_decision(self, replied: t.Replied) -> t.Replied:
         """Set `ask` only if the user decides about statements and has not yet."""

@@ -47,6 +47,7 @@ from .daemon_threads import on_daemon_thread
 if TYPE_CHECKING:
     from ..context.models.providers import ModelSetup
     from ..files.outline.model import Outliner
+    from ..runtime.picture_decoder import PictureDecoder
     from ..runtime.worker.handles.outlines import Outlines
     from .keys import Keys
     from .process_models import ConfiguredModels, OwnModel
@@ -139,6 +140,7 @@ class Host:
         self._tasks: TaskGroup | None = None
         self._sessions: Sessions | None = None
         self._outliner: Outlines | None = None
+        self._decoder: PictureDecoder | None = None
         self._listing = anyio.Lock()
 
     @cached_property
@@ -229,6 +231,7 @@ class Host:
         if self._zygote is not None:
             self._stack.callback(self._zygote.close)
             self._stack.callback(lambda: None if self._outliner is None else self._outliner.close())
+            self._stack.callback(lambda: None if self._decoder is None else self._decoder.close())
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
         self._tasks.start_soon(anyio.to_thread.run_sync, self._look_at_disk)
         return self
@@ -318,6 +321,7 @@ class Host:
             settings=self._settings,
             environments=self._environments,
             outliner=None if self._zygote is None else self._outlines,
+            decoder=None if self._zygote is None else self._pictures,
             start_server=self._start_server,
             models=self._models,
             clock=self._clock,
@@ -342,6 +346,15 @@ class Host:
             assert self._zygote is not None
             self._outliner = Outlines(self._zygote.ask_outlines)
         return self._outliner
+
+    def _pictures(self) -> PictureDecoder:
+        """Return the decoder of all sessions of this process, which needs the zygote."""
+        from ..runtime.picture_decoder import PictureDecoder  # of the first picture
+
+        if self._decoder is None:
+            assert self._zygote is not None
+            self._decoder = PictureDecoder(self._zygote.ask_outlines)
+        return self._decoder
 
     def _start_below_zygote(self, spec: EnvironmentSpec, request: ServerRequest) -> ServerProcess:
         from ..runtime.server_program import ServerProgram  # of the first server

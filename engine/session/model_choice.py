@@ -21,12 +21,16 @@ from ..context.model import (
     Model,
     ModelError,
     ModelSignal,
+    ModelUnusableError,
+    PictureRefusedError,
     Prompt,
+    Seeing,
     Thinking,
     Windowed,
 )
 from ..context.models import close_model
 from ..core.errors import InvalidRequestError
+from ..core.pictures import PictureRule
 from ..core.settings import DEFAULT_MODEL
 from ..log.event_log import EventLog
 from ..log.events.session import ConfigChanged
@@ -71,6 +75,10 @@ class Models(Protocol):
 
     def calls_tools(self, spec: str, /) -> bool:
         """Return whether this model asks for statements by calling a tool."""
+        ...
+
+    def takes_pictures(self, spec: str, /) -> bool:
+        """Return whether this model may be sent pictures, if it takes any."""
         ...
 
     def chosen(self, spec: str, /, *, is_awaited: bool = False) -> None:
@@ -202,6 +210,14 @@ class ModelChoice:
         return self._models.calls_tools(self.spec)
 
     @property
+    def picture_rule(self) -> PictureRule | None:
+        """How its provider counts pictures; None if it takes none."""
+        return self._rule_of(self.spec, self._current)
+
+    def _rule_of(self, spec: str, model: Model) -> PictureRule | None:
+        return model.picture_rule if isinstance(model, Seeing) and self._models.takes_pictures(spec) else None
+
+    @property
     def window(self) -> int | None:
         """The tokens that it can read and write in one call: as its provider says, or as its library knows."""
         said = self._models.window(self.spec)
@@ -226,7 +242,8 @@ class ModelChoice:
                 if reading.cancelled_caught:
                     yield CallDelayed("reading the keys in the system's keyring")
                     await self._models.ready(self.answering)  # which waits for the reading that was begun
-                async with aclosing(model.reply(prompt)) as signals:
+                shown = prompt if self._rule_of(self.answering, model) else replace(prompt, pictures={})
+                async with aclosing(model.reply(shown)) as signals:
                     async for signal in signals:
                         if isinstance(signal, CallRetried):
                             streamed = streamed and not signal.withdrawn
@@ -235,13 +252,12 @@ class ModelChoice:
                         yield signal
                 return
             except ModelError as error:
-                is_too_long = isinstance(error, ContextTooLongError)
-                if is_too_long and number == 1:
+                if number == 1 and isinstance(error, ContextTooLongError | PictureRefusedError):
                     raise
                 failures.append(str(error).rstrip("."))
                 if number == len(asked):
                     # A shorter prompt for a fallback would not be one for the chosen model.
-                    kind = ModelError if is_too_long else type(error)
+                    kind = ModelUnusableError if isinstance(error, ModelUnusableError) else ModelError
                     raise kind("; ".join(failures)) from error.__cause__
                 instead = asked[number][0].removeprefix("provider:")
                 again = CallRetried(number + 1, len(asked), 0.0, failures[-1], withdrawn=streamed, instead=instead)

@@ -31,9 +31,11 @@ from ..runtime.environment import Environment, EnvironmentSpec, Limits, StartSer
 from .directories import ProjectEnvironment
 from .journal import Journal, StoredEvents, presentable
 from .model_choice import ModelChoice, Models
+from .pictures import SessionPictures
 from .policy import Policy
 
 if TYPE_CHECKING:
+    from ..runtime.picture_decoder import PictureDecoder
     from .servers import SessionServers
 
 
@@ -65,6 +67,7 @@ class SessionParts:
     environments: Callable[[], Environment]
     model: ModelChoice
     redactor: Redactor
+    pictures: SessionPictures
     outliner: Callable[[], Outliner] | None = None
     servers: SessionServers | None = None
     notes: tuple[str, ...] = ()
@@ -84,6 +87,7 @@ class HostServices:
     minter: Minter
     environ: Mapping[str, str]
     redactor: Redactor
+    decoder: Callable[[], PictureDecoder] | None = None
 
     def for_servers(self, servers: Sequence[McpServer]) -> HostServices:
         """The same for a session with these servers, whose secrets are hidden from texts."""
@@ -183,6 +187,7 @@ def assemble(
         servers=session_servers,
         model=ModelChoice(services.models, policy, log, services.settings.fallback_models),
         redactor=services.redactor,
+        pictures=SessionPictures(services.store, services.redactor, services.decoder),
         notes=tuple(notes),
     )
 

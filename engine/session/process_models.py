@@ -52,6 +52,9 @@ class OwnModel:
     def calls_tools(self, _spec: str) -> bool:
         return self._settings.calls_tools(self._settings.model)
 
+    def takes_pictures(self, _spec: str) -> bool:
+        return self._settings.takes_pictures(self._settings.model)
+
     def chosen(self, spec: str, *, is_awaited: bool = False) -> None:
         """Do nothing."""
 
@@ -121,6 +124,9 @@ class ConfiguredModels:
 
     def calls_tools(self, spec: str) -> bool:
         return self._settings.calls_tools(spec)
+
+    def takes_pictures(self, spec: str) -> bool:
+        return self._settings.takes_pictures(spec)
 
     def chosen(self, spec: str, *, is_awaited: bool = False) -> None:
         self._on_choice(spec, is_awaited)

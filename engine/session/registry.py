@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 import anyio.to_thread
@@ -45,6 +45,9 @@ from .journal import Journal
 from .model_choice import Models
 from .parts import HostServices, assemble, newly_named
 from .session import Session
+
+if TYPE_CHECKING:  # of the first picture
+    from ..runtime.picture_decoder import PictureDecoder
 
 _SHOWN_CHARS: Final = 80
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -508,6 +511,7 @@ def open_sessions(
     settings: Settings,
     environments: Callable[[], Environment],
     outliner: Callable[[], Outliner] | None,
+    decoder: Callable[[], PictureDecoder] | None,
     start_server: StartServer | None,
     models: Models,
     clock: Clock,
@@ -522,6 +526,7 @@ def open_sessions(
         settings=settings,
         environments=environments,
         outliner=outliner,
+        decoder=decoder,
         start_server=start_server,
         models=models,
         clock=clock,

@@ -29,6 +29,7 @@ from ..log.events.going_back import BranchCreated, HeadMoved, RewindBegun, Rewou
 from ..log.events.session import (
     EnvironmentRestored,
     OthersWrote,
+    PicturesWithdrawn,
     ProjectionSent,
     ServersNamed,
     SessionMoved,
@@ -254,7 +255,9 @@ async def _move(parts: SessionParts, project: ProjectEnvironment) -> None:
 
 # --- forks ------------------------------------------------------------------------------------------------------------
 
-_EVERYWHERE: Final = frozenset((*Policy.FOLLOWS, *KeptValues.FOLLOWS, OthersWrote, ServersNamed, SessionMoved))
+_EVERYWHERE: Final = frozenset(
+    (*Policy.FOLLOWS, *KeptValues.FOLLOWS, OthersWrote, PicturesWithdrawn, ServersNamed, SessionMoved)
+)
 
 
 def fork(store: Store, source: SessionId, new: SessionId, now: float) -> None:

@@ -55,6 +55,8 @@ class RequestServer:
 
     async def serve(self, ticket: Ticket) -> TurnEnd:
         """Serve one request from its UserMessage to its RunStop; return when both are durable."""
+        if ticket.said.given:
+            ticket.said = await self._parts.pictures.attach(ticket.said)
         if ticket.cell:
             end = await self._run_cell(ticket, ticket.text)
         else:
@@ -187,7 +189,7 @@ class RequestServer:
         names = self._commands.names
         if ticket.request is not None or command_in(ticket.text)[0] is not None or called_name(ticket.text) in names:
             return False
-        return self.runtime.loop.steer(ticket.message("steer"))
+        return self.runtime.loop.steer(ticket.message("steer"), ticket.said.given)
 
     def answer_at_once(self, text: str, message_id: MessageId) -> bool:
         """Answer a command that needs no turn; return False for any other text."""
@@ -282,7 +284,8 @@ def not_opened(attachments: Sequence[Attachment]) -> list[str]:
 
 
 def _openable(attachments: Sequence[Attachment]) -> list[Attachment]:
-    return [attachment for attachment in _once_each(attachments) if unopened(attachment) is None]
+    files = [attachment for attachment in attachments if attachment.picture is None]
+    return [attachment for attachment in _once_each(files) if unopened(attachment) is None]
 
 
 def _once_each(attachments: Sequence[Attachment]) -> list[Attachment]:

@@ -18,6 +18,7 @@ from ..core.errors import InvalidRequestError, SessionBusyError, StatementWithdr
 from ..core.execution import ReplayMode
 from ..core.ids import Seq, SessionId, StatementId
 from ..core.mcp_servers import McpServer
+from ..core.pictures import GivenPicture, Picture, PictureContent
 from ..core.tags import MOST_TAGS, TAG_CHARS, TAG_RULE, is_tag
 from ..core.text import cut_line
 from ..files.sources import Editor
@@ -143,6 +144,10 @@ class Session:
         cell = self._parts.timeline.cell(statement_id)
         return None if cell is None else cell.statement
 
+    def picture(self, picture: Picture) -> PictureContent | None:
+        """Return the content of a picture that an event of the log names; None if it has none, or it is lost."""
+        return self._parts.pictures.content(picture)
+
     @property
     def branches(self) -> Sequence[BranchRow]:
         """The branches of the log, oldest first."""
@@ -243,12 +248,12 @@ class Session:
         """
         self._requests.attach(permissions, editor, forms)
 
-    def accept(self, said: str | Sequence[str | Attachment], wanted: PromptKind | None = None) -> Ticket:
+    def accept(self, said: str | Sequence[str | Attachment | GivenPicture], wanted: PromptKind | None = None) -> Ticket:
         """Take a prompt. Nothing is awaited, so a cancel that is read later finds it.
 
         Args:
-            said: what the user typed; or texts and attachments, in reading order. A text of more than a million
-                characters becomes an attachment.
+            said: what the user typed; or texts, attachments and pictures, in reading order. A text of more than a
+                million characters becomes an attachment.
             wanted: the kind of a prompt that comes while a turn is running; None for the session's option.
 
         Raises:

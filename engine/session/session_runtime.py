@@ -268,6 +268,7 @@ class SessionRuntime:
             settings.context_budget,
             self._news,
             self.parts.model,
+            self.parts.facts,
         )
 
     @cached_property

@@ -185,8 +185,17 @@ def _thinking(block: Body, role: str, _seen: set[str]) -> Iterator[str]:
         yield "thinking without a signature"
 
 
+def _image(block: Body, role: str, _seen: set[str]) -> Iterator[str]:
+    if role != "user":
+        yield "a picture of the assistant"
+    source = block["source"]
+    if source["type"] != "base64" or source["media_type"] not in ("image/png", "image/jpeg") or not source["data"]:
+        yield f"a picture without content: {source}"
+
+
 _BLOCKS: Final = {
     "text": _text,
+    "image": _image,
     "tool_use": _tool_use,
     "tool_result": _tool_result,
     "thinking": _thinking,

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 
 from engine.context.model import ModelSignal, Prompt, ReplyEnded, StatementAsked, TextDelta
+from engine.core.pictures import PictureRule
 
 Answer = Callable[[Prompt], Sequence[ModelSignal]]
 
@@ -56,3 +57,4 @@ class Reads:
     spec: str = "one"
     calls_tools: bool = True
     window: int | None = None
+    picture_rule: PictureRule | None = None

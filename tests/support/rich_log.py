@@ -21,6 +21,7 @@ from engine.core.execution import (
 )
 from engine.core.ids import (
     MAIN_BRANCH,
+    BlobDigest,
     BranchId,
     EventId,
     ExecutionId,
@@ -108,6 +109,7 @@ from engine.log.events.session import (
     PermissionAnswered,
     PermissionAsked,
     PermissionOutcome,
+    PicturesWithdrawn,
     PlanChanged,
     PlanEntry,
     ProjectionSent,
@@ -498,6 +500,7 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     GuidanceChanged(path="/work/AGENTS.md", text="Write tests.", told="AGENTS.md changed: Write tests."),
     SurroundingsRead(cwd="/work", text="When this session began, on 2026-11-29 (Sunday):\n- Python 3.11.7"),
     SkillsRead(skills=(Skill("release", "Publish a version.", "/work/.agents/skills/release/SKILL.md"),), more=2),
+    PicturesWithdrawn(model="provider:openai:gpt", reason="too large", pictures=(BlobDigest("blake2b-00"),)),
 )
 
 

@@ -14,6 +14,7 @@ from acp_adapter.pump import Pump
 from acp_adapter.shown import NOTHING_SHOWN, Shown
 from engine import CycleSummary, Item, OptionValues, Subscription
 from engine.core.ids import Seq, StatementId
+from engine.core.pictures import Picture, PictureContent
 from engine.log.branches import path_of
 from engine.log.cycles import CycleFold
 from engine.log.events import AnyEvent, Event
@@ -32,6 +33,8 @@ class LoggedFacts:
 
     def __init__(self, cwd: str = "/w", events: Iterable[Event] = ()) -> None:
         self.cwd = cwd
+        self.pictures: dict[str, PictureContent] = {}
+        """By name."""
         self._policy = Policy()
         self._events: dict[Seq, Event] = {}
         self._cycles = CycleFold(self._events.__getitem__)
@@ -64,6 +67,9 @@ class LoggedFacts:
     def statement(self, statement_id: StatementId) -> StatementRecorded | None:
         cell = self._timeline.cell(statement_id)
         return None if cell is None else cell.statement
+
+    def picture(self, picture: Picture) -> PictureContent | None:
+        return self.pictures.get(picture.name)
 
     def cycle_ended_by(self, seq: int) -> CycleSummary | None:
         return self._cycles.ended_by(seq)

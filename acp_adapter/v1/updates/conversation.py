@@ -15,7 +15,14 @@ from msgspec.structs import replace
 
 from acp_adapter.jsonrpc.messages import Json
 from acp_adapter.shown import Facts, Shown
-from acp_adapter.v1.content import EmbeddedResource, ResourceLink, TextContent, TextResourceContents
+from acp_adapter.v1.content import (
+    ContentBlock,
+    EmbeddedResource,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+    picture_block,
+)
 from acp_adapter.v1.sessions import timestamp
 from acp_adapter.v1.updates import calls, shapes
 from acp_adapter.v1.updates.blocks import Step, ended_call, plan_update, text_block, title_line
@@ -45,7 +52,7 @@ from engine.log.events.conversation import (
     UserMessage,
 )
 from engine.log.events.going_back import BranchCreated, HeadMoved
-from engine.log.user_message import blocks_of, is_long_text
+from engine.log.user_message import PICTURE_URI, blocks_of, is_long_text
 
 INACTIVE: Final = "The conversation above is no longer active."
 
@@ -54,7 +61,7 @@ def step(event: ConversationEvent, shown: Shown, facts: Facts, is_live: bool) ->
     """Translate an event of the conversation."""
     match event:
         case UserMessage() | AgentText() | AgentReasoning():
-            return shown, [] if is_live else _message(event)
+            return shown, [] if is_live else _message(event, facts)
         case ToolCall():
             return calls.started(event, shown, facts)
         case ToolResult():
@@ -78,11 +85,11 @@ def step(event: ConversationEvent, shown: Shown, facts: Facts, is_live: bool) ->
             assert_never(event)
 
 
-def _message(event: UserMessage | AgentText | AgentReasoning) -> Sequence[WireModel]:
+def _message(event: UserMessage | AgentText | AgentReasoning, facts: Facts) -> Sequence[WireModel]:
     """Return the whole message; a prompt in its original blocks."""
     match event:
         case UserMessage():
-            blocks = [_text(block) if isinstance(block, str) else _attached(block) for block in blocks_of(event)]
+            blocks = [_text(block) if isinstance(block, str) else _attached(block, facts) for block in blocks_of(event)]
             return [UserMessageChunk(content=block, message_id=event.message_id) for block in blocks or [_text("")]]
         case AgentText():
             return [AgentMessageChunk(content=_text(event.text), message_id=event.message_id)]
@@ -94,8 +101,10 @@ def _text(text: str) -> TextContent:
     return TextContent(text=text)
 
 
-def _attached(attachment: Attachment) -> TextContent | ResourceLink | EmbeddedResource:
+def _attached(attachment: Attachment, facts: Facts) -> ContentBlock:
     uri, media_type, text = attachment.uri, attachment.media_type, attachment.text
+    if (picture := attachment.picture) is not None:
+        return picture_block(picture, facts.picture(picture), None if uri == PICTURE_URI else uri)
     if text is None:
         rest = given(
             mime_type=media_type, title=attachment.title, description=attachment.description, size=attachment.size

@@ -32,6 +32,7 @@ from acp_adapter.v1.updates.shapes import (
 from acp_adapter.wire import WireModel, to_wire
 from engine import CycleSummary, OptionValues, Spent
 from engine.core.ids import StatementId
+from engine.core.pictures import Picture, PictureContent
 from engine.log.events import (
     AnyEvent,
     BranchEvent,
@@ -168,6 +169,9 @@ class _LatestFacts:
 
     def statement(self, statement_id: StatementId) -> StatementRecorded | None:
         return self._facts.statement(statement_id)
+
+    def picture(self, picture: Picture) -> PictureContent | None:
+        return self._facts.picture(picture)
 
     def cycle_ended_by(self, seq: int) -> CycleSummary | None:
         return self._cycle if seq == self._stop else None

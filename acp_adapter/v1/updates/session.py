@@ -55,6 +55,7 @@ from engine.log.events.session import (
     PermissionAnswered,
     PermissionAsked,
     PermissionOutcome,
+    PicturesWithdrawn,
     PlanChanged,
     ProjectionSent,
     PromptQueued,
@@ -113,6 +114,7 @@ def step(event: SessionEvent, shown: Shown, facts: Facts, is_live: bool) -> Step
             | SkillsRead()
             | ViewEnforced()
             | WorkStopped()
+            | PicturesWithdrawn()
         ):
             return shown, []
         case _:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Final, Literal
 
 from msgspec import Struct
 from pydantic_ai.messages import (
+    BinaryContent,
     CachePoint,
     ModelMessage,
     ModelRequest,
@@ -30,7 +32,8 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from ...core.ids import LlmResponseId, ToolCallId
+from ...core.ids import BlobDigest, LlmResponseId, ToolCallId
+from ...core.pictures import Picture, PictureContent
 from ...log.events import Event
 from ...log.events.conversation import (
     AgentReasoning,
@@ -41,25 +44,27 @@ from ...log.events.conversation import (
     ToolResult,
     UserMessage,
 )
-from ...log.user_message import user_text
-from ..tail.results import with_note, written_call, written_result
+from ...log.user_message import pictures_in, user_text
+from ..tail.results import read_text, with_note, written_call, written_result
 from ..view import Summary, Window
 from .providers import Provider
 
 ReplyEvent = AgentText | AgentReasoning | ToolCall
+Said = str | Picture
+"""What the user's side says: texts, and pictures after the text that describes them."""
 
 
 @dataclass(slots=True)
 class Exchange:
     """`reply` is empty only in the first exchange.
 
-    `results` are those of its calls; `texts` has no blank texts.
+    `results` are those of its calls; `texts` has no blank texts. Pictures of results are in the results.
     """
 
     response: LlmResponseId | None = None
     reply: list[ReplyEvent] = field(default_factory=list[ReplyEvent])
     results: dict[ToolCallId, ToolResult] = field(default_factory=dict[ToolCallId, ToolResult])
-    texts: list[str] = field(default_factory=list[str])
+    texts: list[Said] = field(default_factory=list[Said])
     answered: bool = False
 
     @property
@@ -94,6 +99,7 @@ def exchanges(events: Iterable[Event]) -> list[Exchange]:
         match event:
             case UserMessage():
                 _add_text(last, user_text(event))
+                last.texts += pictures_in(event)
             case Summary():
                 _add_text(last, f"[Summary of the earlier conversation]\n{event.text}")
             case ToolResult():
@@ -167,7 +173,12 @@ def signature_of(part: ThinkingPart) -> str | None:
 
 
 def to_messages(
-    source: Window | Iterable[Event], dialect: Dialect, *, instructions: str = "", tail: str = ""
+    source: Window | Iterable[Event],
+    dialect: Dialect,
+    *,
+    instructions: str = "",
+    tail: str = "",
+    pictures: Mapping[BlobDigest, PictureContent] = MappingProxyType({}),
 ) -> list[ModelMessage]:
     """Return the messages of a call, never empty.
 
@@ -178,36 +189,60 @@ def to_messages(
         dialect: the API.
         instructions: the system prompt.
         tail: the end of the last request.
+        pictures: the contents of pictures; others are only described.
     """
     events = source.ready(open_run=True) if isinstance(source, Window) else source
     messages: list[ModelMessage] = []
     returns: list[ModelRequestPart] = []
-    texts: list[str] = []
+    texts: list[Said] = []
     for exchange in exchanges(events):
         if reply := _reply(exchange, dialect):
-            messages += [_request(returns, texts), ModelResponse(parts=reply, provider_name=dialect.system)]
+            messages += [_request(returns, texts, pictures), ModelResponse(parts=reply, provider_name=dialect.system)]
             returns, texts = _answers(exchange, dialect)
         texts += exchange.texts
     if dialect.provider.cache_points:
-        last = _request(returns, texts)
+        last = _request(returns, texts, pictures)
         last.parts = [*last.parts, UserPromptPart([CachePoint(), tail] if tail.strip() else [CachePoint()])]
     else:
-        last = _request(returns, [*texts, tail] if tail.strip() else texts)
+        last = _request(returns, [*texts, tail] if tail.strip() else texts, pictures)
     last.instructions = instructions or None
     return [*messages, last]
 
 
-def _request(returns: Sequence[ModelRequestPart], texts: Sequence[str]) -> ModelRequest:
-    # One text, because templates of local models refuse two user messages in a row.
-    text = "\n\n".join(texts) if texts or returns else CONTINUED
-    return ModelRequest(parts=[*returns, UserPromptPart(text)] if text else list(returns))
+def _request(
+    returns: Sequence[ModelRequestPart], texts: Sequence[Said], pictures: Mapping[BlobDigest, PictureContent]
+) -> ModelRequest:
+    # One message, because templates of local models refuse two user messages in a row.
+    content: list[str | BinaryContent] = []
+    for said in texts if texts or returns else [CONTINUED]:
+        if isinstance(said, Picture):
+            data = None if said.content is None else pictures.get(said.content)
+            content += [] if data is None else [BinaryContent(data, media_type=said.media_type)]
+        elif content and isinstance(content[-1], str):
+            content[-1] = f"{content[-1]}\n\n{said}"
+        else:
+            content.append(said)
+    if not content:
+        return ModelRequest(parts=list(returns))
+    text = content[0] if len(content) == 1 and isinstance(content[0], str) else None
+    return ModelRequest(parts=[*returns, UserPromptPart(content if text is None else text)])
 
 
-def _answers(exchange: Exchange, dialect: Dialect) -> tuple[list[ModelRequestPart], list[str]]:
-    """Return the answers to the calls of a reply: results, and texts that the user says first."""
+def _answers(exchange: Exchange, dialect: Dialect) -> tuple[list[ModelRequestPart], list[Said]]:
+    """Return the answers to the calls of a reply: results, and what the user says first.
+
+    Pictures are the user's, because few providers take them in a result.
+    """
+    shown = [picture for call in exchange.calls for picture in _pictures(call, exchange)]
     if dialect.calls_tools:
-        return [_returned(call, exchange) for call in exchange.calls], []
-    return [], [with_note(written_result(_result(call, exchange)), call) for call in exchange.calls]
+        return [_returned(call, exchange) for call in exchange.calls], [*shown]
+    results = [with_note(written_result(_result(call, exchange)), call) for call in exchange.calls]
+    return [], [*results, *shown]
+
+
+def _pictures(call: ToolCall, exchange: Exchange) -> Sequence[Picture]:
+    result = exchange.results.get(call.tool_call_id)
+    return () if result is None else result.pictures
 
 
 def _returned(call: ToolCall, exchange: Exchange) -> ToolReturnPart:
@@ -221,7 +256,8 @@ def _result(call: ToolCall, exchange: Exchange) -> str:
     result = exchange.results.get(call.tool_call_id)
     if result is None:
         return NO_RESULT
-    return result.text if result.text.strip() else NO_OUTPUT
+    text = read_text(result)
+    return text if text.strip() else NO_OUTPUT
 
 
 def _reply(exchange: Exchange, dialect: Dialect) -> list[ModelResponsePart]:

@@ -37,6 +37,7 @@ import anyio.to_thread
 
 from ...core.errors import InvalidRequestError
 from ...core.installation import extra_command
+from ...core.pictures import PictureRule
 from ..model import (
     DELAY_SECONDS,
     PATIENCE,
@@ -48,6 +49,7 @@ from ..model import (
     Patience,
     Prompt,
 )
+from .picture_rules import picture_rule
 from .providers import ProviderFailure, Route, how_to_set, route_to
 
 if TYPE_CHECKING:
@@ -165,6 +167,11 @@ class ProviderModel:
     def window(self) -> int | None:
         """The tokens that it can read and write in one call, if the library knows; None before the first call."""
         return None if self._client is None else self._client.window
+
+    @property
+    def picture_rule(self) -> PictureRule | None:
+        """How its provider counts pictures; None if it takes none."""
+        return picture_rule(self._route)
 
     async def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
         """Stream a reply.

@@ -63,6 +63,7 @@ from ..model import (
     ModelSignal,
     ModelUnusableError,
     Patience,
+    PictureRefusedError,
     Prompt,
     ReasoningDelta,
     ReplyEnded,
@@ -121,6 +122,27 @@ _NO_TOOLS: Final = (
 
 Of Ollama, Bedrock, DeepSeek, OpenRouter, Groq, OpenAI (two), llama.cpp (three), vLLM and Gemini.
 """
+_TAKES_NO_PICTURE: Final = (
+    "does not support image",
+    "not support image",
+    "doesnt support image",
+    "support image input",
+    "image input is not supported",
+    "images are not supported",
+    "does not support vision",
+    "is not a multimodal model",
+    "not a vision model",
+    "expected text",
+    "at most 0 image",
+)
+"""Phrases of models without pictures, in lower case and without quotes.
+
+Of OpenAI and Mistral, Groq, OpenRouter, llama.cpp, LM Studio, Ollama, vLLM (two) and DeepSeek.
+"""
+_PICTURE: Final = ("image", "picture", "mmproj")
+"""Words of refusals that are about a picture."""
+_REFUSALS: Final = (400, 413, 415, 422)
+"""Statuses of refusals of a picture. One that says that the model takes none may have any status."""
 _NO_SUMMARY: Final = "reasoning summar"
 """Part of OpenAI's refusal of summaries to organizations that are not verified."""
 _QUOTES: Final = str.maketrans("", "", "\"'`")
@@ -301,7 +323,9 @@ class ProviderClient:
             ProviderFailure: for any failure, at any point.
         """
         dialect = Dialect(self._provider, self._model.system, prompt.calls_tools)
-        messages = to_messages(prompt.messages, dialect, instructions=prompt.instructions, tail=prompt.tail)
+        messages = to_messages(
+            prompt.messages, dialect, instructions=prompt.instructions, tail=prompt.tail, pictures=prompt.pictures
+        )
         parameters = ModelRequestParameters(function_tools=[_TOOL] if prompt.calls_tools else [])
         answer = _Answer(self._provider.signer, self._server)
         try:
@@ -355,6 +379,11 @@ class ProviderClient:
         if self._summarizes and isinstance(error, ModelHTTPError) and _NO_SUMMARY in _words(error).lower():
             self._summarizes = False  # some accounts get no summaries of thinking
             return ProviderFailure(ModelError(f"{self._server}: {_words(error)}"), transient=True)
+        if prompt.pictures and isinstance(error, ModelHTTPError):
+            text = _words(error)
+            takes_none = _says(error, text, _TAKES_NO_PICTURE)
+            if takes_none or (error.status_code in _REFUSALS and _says(error, text, _PICTURE)):
+                return ProviderFailure(PictureRefusedError(f"{self._server}: {text}", takes_none=takes_none))
         return failure_of(
             error,
             self._route.name,

@@ -24,7 +24,7 @@ from ...log.events.session import GuidanceRead, Skill, SkillsRead
 from ...log.timeline import Timeline
 from ...log.user_message import user_text
 from ..view.entries import Summary
-from .results import CLOSING, OPENING, STATEMENT_TOOL, with_note, written_call, written_result
+from .results import CLOSING, OPENING, STATEMENT_TOOL, read_text, with_note, written_call, written_result
 
 MESSAGE_OVERHEAD: Final = 4
 """Tokens of a message besides its text, by OpenAI's published accounting for o200k models."""
@@ -41,11 +41,11 @@ def message_text(event: Event, *, calls_tools: bool = True) -> str:
     match event:
         case ToolCall() if not calls_tools:
             return with_note(written_call(event), event)
-        case ToolResult(text=text) if not calls_tools:
-            return written_result(text)
+        case ToolResult():
+            return read_text(event) if calls_tools else written_result(read_text(event))
         case UserMessage():
             return user_text(event)
-        case AgentText(text=text) | AgentReasoning(text=text) | ToolResult(text=text) | Summary(text=text):
+        case AgentText(text=text) | AgentReasoning(text=text) | Summary(text=text):
             return text
         case ToolCall(arguments=arguments):
             return with_note(str(arguments.get("source", arguments)), event)

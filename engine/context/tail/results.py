@@ -11,8 +11,9 @@ from typing import Final
 import msgspec
 
 from ...core.execution import Captured
+from ...core.pictures import description
 from ...core.text import fenced, printable
-from ...log.events.conversation import ToolCall
+from ...log.events.conversation import ToolCall, ToolResult
 from ...log.events.execution import ExecutionFinished
 
 VALUE_SHARE: Final = 20
@@ -32,6 +33,11 @@ def value_chars(context_budget: int) -> int:
 def result_text(finished: ExecutionFinished) -> str:
     """Write printed output, displayed views, value and exception, in this order; "" for none."""
     return "\n".join(part for part in (output_text(finished), given_text(finished)) if part)
+
+
+def read_text(result: ToolResult) -> str:
+    """Write a result as a model reads it: its text, and a line for each picture."""
+    return "\n".join([*([result.text] if result.text else []), *map(description, result.pictures)])
 
 
 def output_text(finished: ExecutionFinished) -> str:

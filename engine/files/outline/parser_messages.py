@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from ...core.pictures import StoredKind
 from .model import Outline
 
 RECORD_BYTES: Final = 1 << 16
@@ -55,7 +56,7 @@ class Decoded(msgspec.Struct, frozen=True, array_like=True):
     """A picture as a session keeps it, with its media type and its size in pixels; or the reason why there is none."""
 
     data: bytes = b""
-    media_type: str = ""
+    media_type: StoredKind = ""
     width: int = 0
     height: int = 0
     reason: str = ""

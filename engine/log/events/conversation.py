@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from ...core.execution import Display, Location, StatementNumber
 from ...core.ids import EventId, LlmResponseId, MessageId, ToolCallId
+from ...core.pictures import Picture
 from ...core.text import Exact, Named
 from .base import Event
 
@@ -23,7 +24,7 @@ StopCause = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "c
 
 
 class Attachment(Struct, frozen=True, kw_only=True):
-    """An attachment of a prompt: a link (`text` None) or an embedded text.
+    """An attachment of a prompt: a `picture`, an embedded `text`, or a link, which has neither.
 
     `title`, `description` and `size` (in bytes) are the client's words about a link, shown again unchanged.
     """
@@ -35,6 +36,7 @@ class Attachment(Struct, frozen=True, kw_only=True):
     title: str | None = None
     description: str | None = None
     size: int | None = None
+    picture: Picture | None = None
 
 
 class ThinkingBlock(Struct, frozen=True, kw_only=True):
@@ -118,7 +120,7 @@ class ToolCall(Event, frozen=True, kw_only=True):
 class ToolResult(Event, frozen=True, kw_only=True):
     """The result of the call `tool_call_id`, which has one at most. `parent_id` is the call's.
 
-    `locations` are the first few places that it mentions, as absolute paths.
+    `locations` are the first few places that it mentions, as absolute paths. A model gets the `pictures` after `text`.
     """
 
     kind: ClassVar[str] = "tool_result"
@@ -128,6 +130,7 @@ class ToolResult(Event, frozen=True, kw_only=True):
     text: str
     parent_id: ToolCallId | None = None
     locations: tuple[Location, ...] = ()
+    pictures: tuple[Picture, ...] = ()
 
 
 class ResultRerendered(Event, frozen=True, kw_only=True):

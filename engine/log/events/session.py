@@ -428,6 +428,19 @@ class ServerLost(Event, frozen=True, kw_only=True):
     again: bool = False
 
 
+class PicturesWithdrawn(Event, frozen=True, kw_only=True):
+    """The provider of `model` refused a request because of a picture, for this `reason`.
+
+    The `pictures`, by their contents, are not sent to any model again. Without `pictures`, the model takes none.
+    """
+
+    kind: ClassVar[str] = "pictures_withdrawn"
+
+    model: str
+    reason: str
+    pictures: tuple[BlobDigest, ...] = ()
+
+
 SessionEvent = (
     SessionOpened
     | SessionMoved
@@ -456,4 +469,5 @@ SessionEvent = (
     | ServersNamed
     | ServerConnected
     | ServerLost
+    | PicturesWithdrawn
 )

@@ -9,7 +9,7 @@ Called by the agent loop.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Protocol
@@ -36,7 +36,8 @@ from ...context.tail.standing import Outdated, Rewrite, Standing, choose_rewrite
 from ...context.tail.timeline import calls_now
 from ...context.view.view import Window
 from ...core.execution import Display
-from ...core.ids import EventId
+from ...core.ids import BlobDigest, EventId
+from ...core.pictures import PictureRule
 from ...core.settings import RerenderRule
 from ...files.detail import CHANGES_LEVEL
 from ...files.tails import HandleRow, Looked, ProjectionPart
@@ -45,6 +46,7 @@ from ...log.events import Event
 from ...log.events.conversation import ResultRerendered, ToolResult
 from ...log.redaction import HIDDEN
 from ...runtime.environment import Environment
+from .picture_choice import choose, pictures_of, tokens_of
 
 TAIL_SHARE: Final = 8
 """The tail may take one part in TAIL_SHARE of the budget, or TAIL_FLOOR tokens if that is more. It never takes more
@@ -61,6 +63,8 @@ _REPLY_SHARE: Final = 4
 """What a window keeps for a reply: so many tokens, or one part in this many of a small one."""
 _SHRINK_ATTEMPTS: Final = 4
 _TAIL_ATTEMPTS: Final = 3
+_PICTURE_SHARE: Final = 2
+"""Pictures take at most one part in so many of the budget."""
 _NO_GENERATION: Final = -1
 """The generation of a sum over messages that are not exactly the View's entries."""
 
@@ -116,6 +120,25 @@ class Reader(Protocol):
     @property
     def window(self) -> int | None:
         """The tokens that it can read and write in one call, if that is known."""
+        ...
+
+    @property
+    def picture_rule(self) -> PictureRule | None:
+        """How its provider counts pictures; None if it takes none."""
+        ...
+
+
+class Withdrawn(Protocol):
+    """The pictures that providers refused. The session's facts are one."""
+
+    @property
+    def withdrawn(self) -> Collection[BlobDigest]:
+        """Contents that are not sent again."""
+        ...
+
+    @property
+    def without_pictures(self) -> Collection[str]:
+        """Names of models that take none."""
         ...
 
 
@@ -185,10 +208,17 @@ class Room:
 class Projector:
     """Builds one session's prompts for a model, within their room."""
 
-    def __init__(self, view: Window, cwd: str, budget: int, news: LogNews, model: Reader) -> None:
+    def __init__(self, view: Window, cwd: str, budget: int, news: LogNews, model: Reader, withdrawn: Withdrawn) -> None:
         self._view = view
         self._news = news
         self._model = model
+        self._withdrawn = withdrawn
+        self._rule: PictureRule | None = None
+        self._pictured: dict[EventId, Event] = {}
+        """The entries of the View that have pictures, among those that were looked at in this generation of it."""
+        self._looked_at: int = _NO_GENERATION
+        self._described: Mapping[EventId, Event] = {}
+        """The messages with pictures that are not sent, as they are sent."""
         self._room = Room(budget, model)
         self._calls_tools = model.calls_tools
         self._cwd = cwd
@@ -212,20 +242,24 @@ class Projector:
         self._follow_model()
         position = self._news.position
         messages = self._view.ready(open_run=True)
-        known = self._known(messages)
         if instead:
             messages = tuple(instead.get(place, message) for place, message in enumerate(messages))
-            known = _Sum(_NO_GENERATION)
+        known = _Sum(_NO_GENERATION) if instead else self._known(messages)
+        new = messages[known.length :]
+        if self._choose_pictures(new, instead.values()):
+            known, new = _Sum(_NO_GENERATION), messages
         if self._instruction_tokens is None and self._tail_most > self._left(len(self._instructions.encode())) // 2:
             # Because the tail's budget depends on their tokens. A token has at least one byte.
             await self.costs(environment, ())
-        uncounted = self._uncounted(messages[known.length :])
+        uncounted = self._uncounted(new)
         texts = self._texts(uncounted)
         part = await environment.project(texts, self._tail_budget, self._news.news)
         part = await self._recounted(environment, part)
         self._take(uncounted, part.text_tokens)
         message_tokens = self._spend(known, messages)
         shortened: dict[EventId, tuple[str, int]] = {}
+        if self._described:
+            messages = tuple(map(self._as_sent, messages))
         if message_tokens > self.room:
             messages, shortened = await self._shrunk(environment, messages, self._costs(messages))
             message_tokens += sum(tokens - self._counts[event_id] for event_id, (_, tokens) in shortened.items())
@@ -304,9 +338,12 @@ class Projector:
         """An upper bound of the tokens of the View's messages. O(new messages since the last call)."""
         bound = self._bound if self._bound.generation == self._view.generation else _Sum(self._view.generation)
         new = self._view.since(bound.length)
+        if self._choose_pictures(new):
+            bound, new = _Sum(self._view.generation), self._view.since(0)
         # A token has at least one byte.
         bytes_at_most = (
-            self._counts.get(event.event_id) or MESSAGE_OVERHEAD + len(self._sent(event).encode("utf-8", "replace"))
+            self._counts.get(event.event_id)
+            or MESSAGE_OVERHEAD + len(self._sent(event).encode("utf-8", "replace")) + self._seen_tokens(event)
             for event in new
         )
         self._bound = _Sum(bound.generation, bound.length + len(new), bound.tokens + sum(bytes_at_most))
@@ -323,7 +360,10 @@ class Projector:
     async def measured(self, environment: Environment, messages: Sequence[Event]) -> list[int]:
         """The exact tokens of messages that are not entries of the View. The counts are not kept."""
         counts = (await environment.project([self._sent(message) for message in messages], 0)).text_tokens
-        return [tokens + MESSAGE_OVERHEAD for tokens in counts]
+        return [
+            tokens + MESSAGE_OVERHEAD + self._seen_tokens(message)
+            for message, tokens in zip(messages, counts, strict=True)
+        ]
 
     def guide(self, notes: ProjectNotes) -> None:
         """From now on, begin prompts with these notes on the project."""
@@ -379,7 +419,38 @@ class Projector:
         return [self._instructions, *texts] if self._instruction_tokens is None else texts
 
     def _sent(self, message: Event) -> str:
-        return message_text(message, calls_tools=self._calls_tools)
+        return message_text(self._as_sent(message), calls_tools=self._calls_tools)
+
+    def _as_sent(self, message: Event) -> Event:
+        """The message without the pictures that are not sent."""
+        return self._described.get(message.event_id, message) if self._described else message
+
+    def _seen_tokens(self, message: Event) -> int:
+        """The tokens of its pictures that are sent."""
+        return tokens_of(self._as_sent(message), self._rule) if self._rule is not None else 0
+
+    def _choose_pictures(self, new: Sequence[Event], instead: Iterable[Event] = ()) -> bool:
+        """Choose the pictures to send; return whether counts were forgotten, because another choice was made.
+
+        Args:
+            new: the entries of the View that may not have been looked at in its present generation.
+            instead: messages that replace entries for one call.
+        """
+        if self._view.generation != self._looked_at:
+            self._looked_at, self._pictured = self._view.generation, {}
+        self._pictured.update((event.event_id, event) for event in new if pictures_of(event))
+        messages = [*self._pictured.values(), *(event for event in instead if pictures_of(event))]
+        if not messages and not self._described:
+            return False
+        rule = None if self._model.spec in self._withdrawn.without_pictures else self._model.picture_rule
+        described = choose(messages, rule, self._withdrawn.withdrawn, self._budget // _PICTURE_SHARE)
+        if rule == self._rule and described == self._described:
+            return False
+        self._rule, self._described = rule, described
+        for message in messages:
+            self._counts.pop(message.event_id, None)
+        self._bound = self._spent = _Sum(_NO_GENERATION)
+        return True
 
     def _take(self, uncounted: Sequence[Event], counts: Sequence[int]) -> None:
         """Keep the counts of `_texts(uncounted)`."""
@@ -387,7 +458,7 @@ class Projector:
         if self._instruction_tokens is None:
             self._instruction_tokens = waiting.pop(0)
         for message, count in zip(uncounted, waiting, strict=True):
-            self._counts[message.event_id] = count + MESSAGE_OVERHEAD
+            self._counts[message.event_id] = count + MESSAGE_OVERHEAD + self._seen_tokens(message)
 
     async def _shrunk(
         self, environment: Environment, messages: tuple[Event, ...], costs: list[int]
@@ -406,16 +477,21 @@ class Projector:
             if not shares:
                 break
             for position, share in shares.items():
-                text = shortened(message_text(messages[position]), share)
+                text = shortened(_own_text(messages[position]), share)
                 shrunk[position] = replace(messages[position], text=text)
                 cut[messages[position].event_id] = (text, 0)
             part = await environment.project(tuple(self._sent(shrunk[position]) for position in shares), 0)
             for position, count in zip(shares, part.text_tokens, strict=True):
-                costs[position] = count + MESSAGE_OVERHEAD
+                costs[position] = count + MESSAGE_OVERHEAD + self._seen_tokens(messages[position])
                 event_id = messages[position].event_id
                 cut[event_id] = (cut[event_id][0], costs[position])
             shares = {position: shares[position] * 0.8 for position in shares if costs[position] > limit}
         return tuple(shrunk), cut
+
+
+def _own_text(message: Event) -> str:
+    """Return the text that can be shortened: that of a result without the lines about its pictures."""
+    return message.text if isinstance(message, ToolResult) else message_text(message)
 
 
 def _adding_up_to(tokens: int, sections: dict[str, int]) -> dict[str, int]:

@@ -35,7 +35,7 @@ def test_blocks_become_texts_and_attachments_in_order() -> None:
 @pytest.mark.parametrize(
     ("block", "said"),
     [
-        ({"type": "image", "data": "AA==", "mimeType": "image/png"}, "prompt[1]: image content is not advertised"),
+        ({"type": "image", "data": "A", "mimeType": "image/png"}, "prompt[1]: the data of the image is not base64"),
         ({"type": "audio", "data": "AA==", "mimeType": "audio/wav"}, "prompt[1]: audio content is not advertised"),
         (
             {"type": "resource", "resource": {"uri": "x:", "blob": "AA=="}},

@@ -14,6 +14,7 @@ from engine.core.ids import EventId, MessageId, Seq, ToolCallId
 from engine.files.tails import News, ProjectionPart
 from engine.log.events import Event
 from engine.log.events.conversation import Condensation, RunStop, ToolCall, ToolResult, UserMessage
+from engine.log.facts import SessionFacts
 from engine.log.redaction import HIDDEN
 from engine.session.model_calls.projector import TAIL_FLOOR, Projector
 from tests.support.hollow import HollowEnvironment
@@ -49,7 +50,7 @@ def message(seq: int, text: str = "hello") -> UserMessage:
 
 async def test_growing_view_is_read_once_to_see_if_it_fits() -> None:
     view, environment = CountingView(), HollowEnvironment()
-    projector = Projector(view, "/", 100_000, LogNews(timeline_of()), Reads())
+    projector = Projector(view, "/", 100_000, LogNews(timeline_of()), Reads(), SessionFacts())
     for seq in range(50):
         view.append(message(seq))
         assert await projector.fits(environment)
@@ -59,7 +60,7 @@ async def test_growing_view_is_read_once_to_see_if_it_fits() -> None:
 
 async def test_a_condensed_view_is_read_anew() -> None:
     view, environment = CountingView(), HollowEnvironment()
-    projector = Projector(view, "/", 100_000, LogNews(timeline_of()), Reads())
+    projector = Projector(view, "/", 100_000, LogNews(timeline_of()), Reads(), SessionFacts())
     for seq in range(50):
         view.append(message(seq))
     assert await projector.fits(environment)
@@ -71,7 +72,7 @@ async def test_a_condensed_view_is_read_anew() -> None:
 
 async def test_only_a_view_that_may_not_fit_is_counted() -> None:
     view, environment = CountingView(), HollowEnvironment()
-    projector = Projector(view, "/", 9_000, LogNews(timeline_of()), Reads())
+    projector = Projector(view, "/", 9_000, LogNews(timeline_of()), Reads(), SessionFacts())
     view.append(message(0, "é" * 3_900))
     assert await projector.fits(environment)
     assert environment.requests == []
@@ -87,7 +88,9 @@ async def test_message_costs_its_text_and_an_overhead() -> None:
     view, environment = View(), HollowEnvironment()
     for seq, text in enumerate(("four" * 10, "four" * 5)):
         view.append(message(seq, text))
-    projection = await Projector(view, "/", 100_000, LogNews(timeline_of()), Reads()).project(environment)
+    projection = await Projector(view, "/", 100_000, LogNews(timeline_of()), Reads(), SessionFacts()).project(
+        environment
+    )
     assert projection.message_tokens == (10 + MESSAGE_OVERHEAD) + (5 + MESSAGE_OVERHEAD)
     assert projection.used == projection.instruction_tokens + projection.message_tokens + projection.tail_tokens
 
@@ -114,7 +117,7 @@ class LookedAtView(View):
 
 async def test_projection_of_a_grown_view_reads_only_new_entries() -> None:
     view, environment = LookedAtView(), HollowEnvironment()
-    projector, tokens = Projector(view, "/", 100_000, LogNews(timeline_of()), Reads()), 0
+    projector, tokens = Projector(view, "/", 100_000, LogNews(timeline_of()), Reads(), SessionFacts()), 0
     for seq in range(200):
         view.append(message(seq))
         tokens += len("hello") // 4 + MESSAGE_OVERHEAD
@@ -127,7 +130,7 @@ async def test_projection_of_a_grown_view_reads_only_new_entries() -> None:
 
 async def test_omitted_entries_are_not_counted_and_none_twice() -> None:
     view, environment = View(), HollowEnvironment()
-    projector = Projector(view, "/", 100_000, LogNews(timeline_of()), Reads())
+    projector = Projector(view, "/", 100_000, LogNews(timeline_of()), Reads(), SessionFacts())
     call = ToolCall(seq=Seq(1), event_id=EventId("e1"), at=1.0, tool_call_id=ToolCallId("c"), tool="python")
     result = ToolResult(
         seq=Seq(5), event_id=EventId("e5"), at=1.0, tool_call_id=ToolCallId("d"), status="ok", text="lost"
@@ -137,7 +140,9 @@ async def test_omitted_entries_are_not_counted_and_none_twice() -> None:
         view.append(event)
         projection = await projector.project(environment)
         assert len(projection.prompt.messages) == messages
-        alone = await Projector(view, "/", 100_000, LogNews(timeline_of()), Reads()).project(environment)
+        alone = await Projector(view, "/", 100_000, LogNews(timeline_of()), Reads(), SessionFacts()).project(
+            environment
+        )
         assert projection.message_tokens == alone.message_tokens
 
 
@@ -157,7 +162,7 @@ class Wordy(HollowEnvironment):
 async def test_tail_with_hidden_secrets_stays_within_budget() -> None:
     view = View()
     view.append(message(0))
-    projection = await Projector(view, "/", 8_000, LogNews(timeline_of()), Reads()).project(Wordy())
+    projection = await Projector(view, "/", 8_000, LogNews(timeline_of()), Reads(), SessionFacts()).project(Wordy())
     assert projection.tail_tokens <= TAIL_FLOOR
     assert sum(projection.tail_sections.values()) == projection.tail_tokens
     assert projection.used <= projection.size
@@ -176,7 +181,7 @@ class Filling(HollowEnvironment):
 async def test_full_tail_leaves_room_in_a_small_budget(budget: int) -> None:
     view = View()
     view.append(message(0))
-    projector = Projector(view, "/", budget, LogNews(timeline_of()), Reads())
+    projector = Projector(view, "/", budget, LogNews(timeline_of()), Reads(), SessionFacts())
     projections = [await projector.project(Filling()) for _ in range(2)]
     assert [projection.used <= projection.size for projection in projections] == [True, True]
     assert [projection.tail_tokens for projection in projections] == [projections[0].tail_tokens] * 2

@@ -15,7 +15,7 @@ from typing import Final
 
 from PIL import Image, ImageOps
 
-from ....core.pictures import JPEG, LONGEST_EDGE, MOST_BYTES, MOST_PIXELS, PNG
+from ....core.pictures import JPEG, LONGEST_EDGE, MOST_BYTES, MOST_PIXELS, PNG, StoredKind
 from ....files.outline.parser_messages import Decoded
 
 _FORMATS: Final = ("PNG", "JPEG", "GIF", "WEBP")
@@ -75,7 +75,7 @@ def _flattened(image: Image.Image) -> Image.Image:
     return flat
 
 
-def _saved(image: Image.Image, media_type: str, quality: int = 0) -> bytes:
+def _saved(image: Image.Image, media_type: StoredKind, quality: int = 0) -> bytes:
     out = BytesIO()
     image.info = {}  # what the file said beside its pixels
     if media_type == PNG:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any, get_args
@@ -19,7 +20,8 @@ from engine.context.models.providers import route_to
 from engine.context.tail.prompt import message_text
 from engine.context.tail.results import REST_LEFT_OUT
 from engine.context.view import Summary, View
-from engine.core.ids import EventId, LlmResponseId, MessageId, Seq, ToolCallId
+from engine.core.ids import BlobDigest, EventId, LlmResponseId, MessageId, Seq, ToolCallId
+from engine.core.pictures import Picture, PictureContent
 from engine.log.events import Event
 from engine.log.events.conversation import (
     AgentReasoning,
@@ -36,6 +38,7 @@ from tests.support.api_rules import violations
 from tests.support.api_types import complaints
 from tests.support.examples import examples
 from tests.support.llm_server import LlmServer, llm_server
+from tests.support.pictures import png
 
 MODELS = {
     "openai-chat": "openai-chat:gpt-4o",
@@ -477,3 +480,34 @@ def test_counted_text_of_a_message_is_the_sent_text(send: Send, calls_tools: boo
         if event == result("c2", "") or is_call or isinstance(event, AgentReasoning):
             continue  # because these are said in other words, in JSON, and not at all
         assert message_text(event, calls_tools=calls_tools).removesuffix(f"\n[{REST_LEFT_OUT}]") in sent
+
+
+PIXELS = PictureContent(png())
+HERE, GONE = BlobDigest("blake2b-1"), BlobDigest("blake2b-2")
+PICTURE = Picture(name="a.png", media_type="image/png", content=HERE, width=8, height=6, size=70)
+LOST = replace(PICTURE, name="lost.png", content=GONE)
+
+
+def strings(body: Any) -> list[str]:
+    """Every text anywhere in a body, in order."""
+    match body:
+        case dict():
+            return [text for each in body.values() for text in strings(each)]
+        case list():
+            return [text for each in body for text in strings(each)]
+        case _:
+            return [body] if isinstance(body, str) else []
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("calls_tools", [True, False])
+def test_pictures_of_prompts_and_results_are_sent(send: Send, name: str, calls_tools: bool) -> None:
+    attached = (Attachment(uri="x:", name=each.name, picture=each) for each in (PICTURE, LOST))
+    shown = replace(result("c1"), pictures=(PICTURE,))
+    messages = (user("look", *attached), call("c1"), shown, user("and"))
+    body = send(name, replace(prompt(*messages, calls_tools=calls_tools), pictures={HERE: PIXELS}))
+    encoded = b64encode(PIXELS).decode().rstrip("=").replace("+", "-").replace("/", "_")
+    found = [text.replace("+", "-").replace("/", "_") for text in strings(body)]
+    assert sum(encoded in text for text in found) == 2
+    assert sum("[picture a.png, 8x6, 70 bytes]" in text for text in strings(body)) == 2
+    assert sum("[picture lost.png, 8x6, 70 bytes]" in text for text in strings(body)) == 1

@@ -197,11 +197,13 @@ WORDS = {
     "domain_entered": ["writable"],
     "others_wrote": ["writable"],
     "surroundings_read": ["cwd"],
+    "user_message": ["attachments.picture.digest"],
     "agent_reasoning": ["provider"],
     "tool_call": ["thinking.provider"],
     "servers_named": ["modules.key"],
     "server_connected": ["module"],
     "server_lost": ["module"],
+    "tool_result": ["pictures.digest"],
     "result_rerendered": ["displays.obj_id", "displays.state", "displays.revision", "displays.digest"],
     "statement_recorded": ["fingerprint"],
     "execution_finished": [

@@ -1,0 +1,84 @@
+"""The pictures of one session: decoded, kept in the store, and read again for editors and models.
+
+Contents leave the session only as `PictureContent`: what the decoder wrote, here or in an earlier process. Each content
+is searched for secrets before it is stored and after it is read. Pixels are not searched: a screenshot of a key shows
+the key. Must not know who gave a picture or who sees it. One for each session, made by `parts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import anyio.to_thread
+import xxhash
+from msgspec.structs import replace
+
+from ..core.errors import StoreError
+from ..core.ids import BlobDigest
+from ..core.pictures import GivenPicture, Picture, PictureContent, is_picture
+from ..log.redaction import Redactor
+from ..log.store_protocol import Store
+from ..log.user_message import Composed, with_pictures
+
+if TYPE_CHECKING:  # of the first picture
+    from ..runtime.picture_decoder import DecodedPicture, PictureDecoder
+
+NO_DECODER: Final = "this program has no process that decodes pictures"
+SECRET: Final = "its file contains a secret"  # noqa: S105
+
+
+class SessionPictures:
+    """Keeps pictures and returns their contents.
+
+    `decoder` makes that of the process when it is first needed; None if there is none.
+    """
+
+    def __init__(self, store: Store, redactor: Redactor, decoder: Callable[[], PictureDecoder] | None) -> None:
+        self._store = store
+        self._redactor = redactor
+        self._decoder = decoder
+
+    async def attach(self, said: Composed) -> Composed:
+        """Keep the pictures of a prompt; return it with them in the place of what came."""
+        return replace(said, attachments=with_pictures(said.attachments, await self.keep(said.given)), given=())
+
+    async def keep(self, given: Sequence[GivenPicture]) -> Sequence[Picture]:
+        """Decode pictures and keep them. One that cannot be kept has a `problem`, and no content."""
+        if not given or self._decoder is None:
+            return [self._kept(None, each) for each in given]
+        decode = self._decoder().decode
+        return [self._kept(await anyio.to_thread.run_sync(decode, each), each) for each in given]
+
+    def _kept(self, decoded: DecodedPicture | None, given: GivenPicture) -> Picture:
+        if decoded is None:
+            digest = xxhash.xxh3_128_hexdigest(given.data)
+            return Picture(name=given.name, size=len(given.data), digest=digest, problem=NO_DECODER)
+        if decoded.content is None:
+            return decoded.picture
+        storable = self._redactor.storable(decoded.content)
+        if storable is None:
+            return replace(decoded.picture, problem=SECRET)
+        return replace(decoded.picture, content=self._store.blob_put(storable))
+
+    def content(self, picture: Picture) -> PictureContent | None:
+        """Return the content of a picture; None if it has none, or the store has lost it."""
+        if picture.content is None:
+            return None
+        try:
+            data = self._store.blob_get(picture.content)
+        except (KeyError, StoreError):
+            return None
+        is_sendable = is_picture(picture.media_type, data) and self._redactor.storable(data) is not None
+        return PictureContent(data) if is_sendable else None
+
+    async def contents(self, pictures: Iterable[Picture]) -> Mapping[BlobDigest, PictureContent]:
+        """Return the contents of pictures by digest, without those that cannot be read."""
+        wanted = {picture.content: picture for picture in pictures if picture.content is not None}
+        if not wanted:
+            return {}
+        return await anyio.to_thread.run_sync(self._contents, wanted)
+
+    def _contents(self, wanted: Mapping[BlobDigest, Picture]) -> Mapping[BlobDigest, PictureContent]:
+        found = {digest: self.content(picture) for digest, picture in wanted.items()}
+        return {digest: content for digest, content in found.items() if content is not None}

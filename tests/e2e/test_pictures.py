@@ -1,0 +1,130 @@
+"""Pictures through the real agent: from the editor to the model and back, refused ones, and sessions loaded again."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.session.model_calls.picture_choice import TAKES_NONE, WITHDRAWN
+from tests.support.agents import Agent
+from tests.support.llm_answers import chat
+from tests.support.llm_server import Answer, LlmServer, llm_server
+from tests.support.pictures import SVG, bomb, image_block, opened, png
+from tests.support.scripts import load
+
+pytestmark = pytest.mark.slow
+CHAT = "provider:openai-chat:gpt-5"
+TOO_LARGE = (
+    b'{"error": {"message": "messages.0.content.1.image: image exceeds the maximum size", '
+    b'"type": "invalid_request_error"}}'
+)
+NO_VISION = b'{"error": {"message": "this model does not support image input", "type": "invalid_request_error"}}'
+
+
+def images(body: dict[str, Any]) -> list[bytes]:
+    """The pictures of a chat completion's request."""
+    parts = [part for message in body["messages"] for part in message["content"] or () if isinstance(part, dict)]
+    urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+    return [b64decode(url.partition("base64,")[2]) for url in urls]
+
+
+def texts(body: dict[str, Any]) -> str:
+    return "\n".join(
+        part if isinstance(part, str) else part.get("text", "")
+        for message in body["messages"]
+        for part in ([message["content"]] if isinstance(message["content"], str) else message["content"] or ())
+    )
+
+
+def agent_of(tmp_path: Path, server: LlmServer, model: str = CHAT, **env: str) -> Agent:
+    return Agent(tmp_path / "state", "--model", model, env={**server.environment(), **env})
+
+
+def test_a_picture_reaches_the_model_and_comes_back_after_a_load(tmp_path: Path) -> None:
+    with llm_server(chat("Red."), chat("Still red.")) as server:
+        with agent_of(tmp_path, server) as agent:
+            assert agent.initialize()["agentCapabilities"]["promptCapabilities"]["image"] is True
+            session = agent.new_session(tmp_path)
+            block = image_block(png(3000, 1500), uri="file:///w/red.png")
+            assert agent.prompt(session, "which color?", block) == "end_turn"
+            (sent,) = images(server.asked[0].body)
+            assert opened(sent).size == (1568, 784)
+            assert "which color?\n[picture red.png, 1568x784, " in texts(server.asked[0].body)
+        with agent_of(tmp_path, server) as again:
+            again.initialize()
+            load(again, session, tmp_path)
+            text, shown = [update["content"] for update in again.updates("user_message_chunk")]
+            assert text == {"type": "text", "text": "which color?"}
+            assert (shown["type"], shown["mimeType"], shown["uri"]) == ("image", "image/png", "file:///w/red.png")
+            assert b64decode(shown["data"]) == sent
+            again.prompt(session, "sure?")
+            assert images(server.asked[1].body) == [sent]
+
+
+def test_a_model_without_pictures_is_told_of_them(tmp_path: Path) -> None:
+    with (
+        llm_server(chat("I cannot see it.")) as server,
+        agent_of(tmp_path, server, REWINDOW_MODELS_WITHOUT_PICTURES="openai-chat:*") as agent,
+    ):
+        session = agent.open(tmp_path)
+        agent.prompt(session, "which color?", image_block(png(8, 6)))
+        assert images(server.asked[0].body) == []
+        assert "[picture picture-2, 8x6, " in texts(server.asked[0].body)
+        assert TAKES_NONE in texts(server.asked[0].body)
+
+
+def test_bad_pictures_are_told_and_the_turn_goes_on(tmp_path: Path) -> None:
+    with llm_server(chat("I see nothing.")) as server, agent_of(tmp_path, server) as agent:
+        session = agent.open(tmp_path)
+        blocks = [image_block(bomb()), image_block(b"nothing"), image_block(SVG, "image/svg+xml")]
+        assert agent.prompt(session, "look", *blocks) == "end_turn"
+        assert images(server.asked[0].body) == []
+        for said in (agent.text(), texts(server.asked[0].body)):
+            assert "40,000 x 40,000 pixels" in said
+            assert "it cannot be read" in said
+            assert "only PNG, JPEG, GIF and WebP" in said
+
+
+def test_a_refused_picture_is_withdrawn_and_never_sent_again(tmp_path: Path) -> None:
+    answers = (chat("Blue."), Answer(400, (TOO_LARGE,)), chat("Gone."), chat("Hello."))
+    with llm_server(*answers) as server:
+        with agent_of(tmp_path, server) as agent:
+            session = agent.open(tmp_path)
+            agent.prompt(session, "one", image_block(png(9, 9, (0, 0, 255))))
+            assert agent.prompt(session, "two", image_block(png(7, 7))) == "end_turn"
+            accepted, refused = images(server.asked[1].body)
+            assert images(server.asked[2].body) == [accepted]
+            assert WITHDRAWN in texts(server.asked[2].body)
+            assert agent.text().count("image exceeds the maximum size") == 1
+            assert "Gone." in agent.text()
+        with agent_of(tmp_path, server) as again:
+            again.initialize()
+            load(again, session, tmp_path)
+            again.prompt(session, "three", image_block(png(7, 7)))
+            assert images(server.asked[3].body) == [accepted]
+            assert refused not in images(server.asked[3].body)
+
+
+def test_a_model_that_says_it_takes_none_is_asked_without(tmp_path: Path) -> None:
+    with (
+        llm_server(Answer(400, (NO_VISION,)), chat("Fine."), chat("Yes.")) as server,
+        agent_of(tmp_path, server) as agent,
+    ):
+        session = agent.open(tmp_path)
+        assert agent.prompt(session, "look", image_block(png())) == "end_turn"
+        assert "models_without_pictures" in agent.text()
+        agent.prompt(session, "again", image_block(png(5, 5)))
+        assert [len(images(asked.body)) for asked in server.asked] == [1, 0, 0]
+
+
+def test_many_pictures_stay_within_a_request(tmp_path: Path) -> None:
+    with llm_server(chat("Many.")) as server, agent_of(tmp_path, server) as agent:
+        session = agent.open(tmp_path)
+        blocks = [image_block(png(8, 8, (number, 0, 0))) for number in range(200)]
+        assert agent.prompt(session, "look", *blocks, seconds=60) == "end_turn"
+        sent = images(server.asked[0].body)
+        assert 90 <= len(sent) <= 100
+        assert opened(sent[-1]).getpixel((0, 0)) == (199, 0, 0)
