@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from engine import with_progress
 from engine.context.tail.feed import changes_of
-from engine.context.tail.results import result_text
+from engine.context.tail.results import shown_text
 from engine.core.ids import StatementId
 from engine.core.text import cut_line, cut_middle, legible_line
 from engine.core.toolbox import INJECTED, original
@@ -204,7 +204,7 @@ class ClientSession:
 
     def result_text(self, finished: ExecutionFinished) -> str:
         """A statement's output, value and traceback."""
-        return result_text(finished)
+        return shown_text(finished)
 
     def rewound_lines(self, event: Rewound) -> Sequence[str]:
         """One line for each file that a rewind restored or left unchanged."""

@@ -18,7 +18,7 @@ import typer
 from ..context.model import Prompt
 from ..context.tail.feed import divergence_phrase, moved_sentence
 from ..context.tail.prompt import Account, message_text
-from ..context.tail.results import result_text
+from ..context.tail.results import shown_text
 from ..context.tail.rights import entered_sentence
 from ..context.tail.sent_prompts import SentProjections, prompt_of
 from ..context.view.entries import Summary
@@ -197,7 +197,7 @@ def _execution(event: ExecutionFinished, timeline: Timeline, actions: Actions) -
     again = "" if event.mode is None else f" again, {event.mode}"
     head = "?>" if cell is None else _indented(f"{cell.statement.index}{again}> ", cell.statement.source)
     tags = "" if cell is None else ", ".join(shown_line(tag, TAG_CHARS) for tag in cell.statement.tag_names)
-    parts = [tags and f"[tags: {tags}]", actions.of(event.execution_id), result_text(event)]
+    parts = [tags and f"[tags: {tags}]", actions.of(event.execution_id), shown_text(event)]
     return "\n".join([head, *(_indented("    ", part) for part in parts if part)])
 
 

@@ -114,10 +114,12 @@ class Captured(Struct, frozen=True, kw_only=True):
 
 
 class Ending(Struct, frozen=True, kw_only=True):
-    """The part of an execution's record that is compared between two runs."""
+    """The part of an execution's record that is compared between two runs. `pictures` are the digests of theirs."""
 
     status: ExecutionStatus
     value: str | None = None
+    markdown: str = ""
+    pictures: tuple[Exact, ...] = ()
     exception: ExceptionInfo | None = None
     stdout: Captured = field(default_factory=Captured)
     stderr: Captured = field(default_factory=Captured)

@@ -94,6 +94,8 @@ def ending_of(finished: ExecutionFinished) -> Ending:
     return Ending(
         status=finished.status,
         value=finished.value,
+        markdown=finished.markdown,
+        pictures=tuple(picture.digest for picture in finished.pictures),
         exception=None if error is None else ExceptionInfo(type=error.type, message=error.message),
         stdout=finished.stdout,
         stderr=finished.stderr,
@@ -118,6 +120,7 @@ def differences(before: Ending, after: Ending, uncertain: Collection[str] = ()) 
         return Differences(divergences=(_ending(before, after), *unbound), same=same)
     divergences = [
         *_value(before.value, after.value),
+        *_pictures(before, after),
         *_output("stdout", before.stdout, after.stdout),
         *_output("stderr", before.stderr, after.stderr),
         *_names(before.diff, after.diff, frozenset(uncertain)),
@@ -157,6 +160,15 @@ def _value(before: str | None, after: str | None) -> Iterable[Divergence]:
         return
     was, now = _shown(_one_line(before), _one_line(after))
     yield Divergence("value", was, now, f"displayed {_instead(was, now)}")
+
+
+def _pictures(before: Ending, after: Ending) -> Iterable[Divergence]:
+    """Compare rich forms. Logs of earlier versions have none, so a missing one says nothing about the first run."""
+    if before.markdown and after.markdown and before.value == after.value and before.markdown != after.markdown:
+        yield from _value(before.markdown, after.markdown)
+    if before.pictures and before.pictures != after.pictures:
+        was, now = (f"picture {' '.join(each.pictures)[:8]}" if each.pictures else "" for each in (before, after))
+        yield Divergence("value", was, now, f"displayed {'another picture' if now else 'no picture'}")
 
 
 def _is_alike(before: str, after: str) -> bool:

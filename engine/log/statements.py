@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from ..core.execution import Captured, Display, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
 from ..core.ids import ExecutionId, ObjId, PayloadId
+from ..core.pictures import GivenPicture
 from ..core.text import Exact
 from .events import Event
 from .events.nodes import PayloadBasis, PayloadCost, PayloadKind
@@ -54,11 +55,13 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
     `contents` are the revisions that nodes adopted, by xxh3 hex; a worker sends each once. `acted`: it asked for an
     effect, or did something outside that a rebuild would stop. `writing` are the files that its process still has open
     for writing. `more` counts acts on files that no `TouchSink` was told of. `stops` are phrases that say what a re-run
-    was stopped from doing.
+    was stopped from doing. `markdown` or `picture` is the rich form of the value.
     """
 
     status: ExecutionStatus
     value: str | None = None
+    markdown: str = ""
+    picture: GivenPicture | None = None
     exception: ExceptionInfo | None = None
     time_ms: float = 0.0
     stdout: Captured = field(default_factory=Captured)

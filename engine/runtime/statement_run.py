@@ -36,6 +36,7 @@ import anyio
 from msgspec import Struct
 
 from ..core.execution import WORKER_DIED, ExceptionInfo, ExecutionStatus
+from ..core.pictures import GivenPicture
 from ..files.sources import Buffers
 from ..log.statements import (
     STEP_CONTENT_BYTES,
@@ -66,6 +67,7 @@ from .worker.protocol import (
     Ran,
     Replay,
     Run,
+    ShownPicture,
     Stopping,
     ToWorker,
 )
@@ -304,6 +306,8 @@ class StatementRun:
         return RunOutcome(
             status=self._stop or ran.status,
             value=ran.value,
+            markdown=ran.markdown,
+            picture=None if ran.picture is None else self._given(ran.picture),
             exception=ran.exception,
             time_ms=ran.time_ms,
             stdout=stdout.finish(),
@@ -318,6 +322,9 @@ class StatementRun:
             writing=ran.writing,
             more=ran.more,
         )
+
+    def _given(self, picture: ShownPicture) -> GivenPicture:
+        return GivenPicture(f"statement-{self._request.index}", picture.media_type, picture.data)
 
     def _died(self, death: Death) -> RunOutcome:
         self._worker.drain()

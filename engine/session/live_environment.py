@@ -25,6 +25,7 @@ from ..core.domain import Domain, Layer, is_held
 from ..core.errors import EnvironmentUnavailableError, StoreError
 from ..core.execution import REPLAY_EFFECT
 from ..core.ids import BlobDigest, ExecutionId, Minter
+from ..core.pictures import GivenPicture, Picture
 from ..core.text import more
 from ..files.sources import Buffers
 from ..log.comparison import bound_names, differences, ending_of
@@ -51,6 +52,7 @@ _MOST_SECONDS: Final = 5.0
 T = TypeVar("T")
 _LOOK_SECONDS: Final = 0.1
 """Until the outcome of a checkpoint is recorded, in an idle session."""
+NOT_KEPT: Final = "made by a re-run, which keeps no other pictures than the first run"
 _KEPT_SENTENCES: Final = 100
 """Sentences in one report on statements that did not run again."""
 INTERRUPTED_SENTENCE: Final = "was interrupted by a crash and not run again; its names are missing"
@@ -485,6 +487,8 @@ def _recorded(outcome: RunOutcome, before: ExecutionFinished) -> ExecutionFinish
         before,
         status=outcome.status,
         value=outcome.value,
+        markdown=outcome.markdown,
+        pictures=() if outcome.picture is None else (_shown_again(outcome.picture, before),),
         exception=outcome.exception,
         stdout=outcome.stdout,
         stderr=outcome.stderr,
@@ -493,6 +497,13 @@ def _recorded(outcome: RunOutcome, before: ExecutionFinished) -> ExecutionFinish
         time_ms=outcome.time_ms,
         locations=outcome.locations,
     )
+
+
+def _shown_again(given: GivenPicture, before: ExecutionFinished) -> Picture:
+    """Return the picture of a re-run: that of the record if it is equal; another one is not kept."""
+    digest = xxhash.xxh3_128_hexdigest(given.data)
+    known = next((picture for picture in before.pictures if picture.digest == digest), None)
+    return known or Picture(name=given.name, size=len(given.data), digest=digest, problem=NOT_KEPT)
 
 
 # --- progress of a rebuild --------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ..core.errors import StoreError
 from ..core.ids import BlobDigest
-from ..core.pictures import GivenPicture, Picture, PictureContent, is_picture
+from ..core.pictures import HAS_SECRET, GivenPicture, Picture, PictureContent, is_picture
 from ..log.redaction import Redactor
 from ..log.store_protocol import Store
 from ..log.user_message import Composed, with_pictures
@@ -25,7 +25,6 @@ if TYPE_CHECKING:  # of the first picture
     from ..runtime.picture_decoder import DecodedPicture, PictureDecoder
 
 NO_DECODER: Final = "this program has no process that decodes pictures"
-SECRET: Final = "its file contains a secret"  # noqa: S105
 
 
 class SessionPictures:
@@ -58,7 +57,7 @@ class SessionPictures:
             return decoded.picture
         storable = self._redactor.storable(decoded.content)
         if storable is None:
-            return replace(decoded.picture, problem=SECRET)
+            return replace(decoded.picture, problem=HAS_SECRET)
         return replace(decoded.picture, content=self._store.blob_put(storable))
 
     def content(self, picture: Picture) -> PictureContent | None:

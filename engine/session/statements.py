@@ -26,6 +26,7 @@ from ..core.domain import is_inside
 from ..core.errors import EnvironmentUnavailableError
 from ..core.execution import NOT_RUN, WORKER_DIED, Artifact, ExceptionInfo, ExecutionStatus, StatementKind
 from ..core.ids import ExecutionId, ToolCallId
+from ..core.pictures import Picture
 from ..core.tags import distinct, tags_in
 from ..core.text import cut_middle, valid_text
 from ..log.event_log import EventLog
@@ -120,6 +121,7 @@ class StatementRunner:
         self._values = values
         self._tools = tools
         self._preparer = preparer
+        self._pictures = parts.pictures
         self._minter = parts.minter
         self._clock = parts.clock
         self._seconds = parts.settings.statement_seconds
@@ -191,7 +193,8 @@ class StatementRunner:
                 raise
         if call is not None:
             status = _RESULTS.get(finished.status, "error")
-            self._log.append(ToolResult(tool_call_id=call, status=status, text=result_text(finished)))
+            text, pictures = result_text(finished), finished.pictures
+            self._log.append(ToolResult(tool_call_id=call, status=status, text=text, pictures=pictures))
         return finished
 
     async def run_again(
@@ -238,6 +241,7 @@ class StatementRunner:
         calls = ToolCalls(self._tools, step.execution_id, call, self._is_approved(step), step.answers)
         touches = Touches(self._records, step.execution_id, call, start, partial(self._may_write, request))
         outcome = RunOutcome(status="error", exception=_NOT_RUN)
+        pictures: Sequence[Picture] = ()
         try:
             if environment is None:
                 announce()
@@ -257,7 +261,10 @@ class StatementRunner:
                     await self._revisions.take(outcome.contents)
                     await touches.settle(outcome.more)
             self._open_files = outcome.writing
-            finished = self._record(step, started_at, outcome, artifacts_of(self._log.since(start), step.execution_id))
+            with anyio.CancelScope(shield=True):
+                pictures = await self._pictures.keep(() if outcome.picture is None else (outcome.picture,))
+            artifacts = artifacts_of(self._log.since(start), step.execution_id)
+            finished = self._record(step, started_at, outcome, pictures, artifacts)
         if _left_namespace(outcome):
             await self._environment.statement_recorded(step.execution_id, acted=outcome.acted)
         return finished
@@ -339,7 +346,12 @@ class StatementRunner:
         )
 
     def _record(
-        self, step: _Step, started_at: float, outcome: RunOutcome, artifacts: tuple[Artifact, ...]
+        self,
+        step: _Step,
+        started_at: float,
+        outcome: RunOutcome,
+        pictures: Sequence[Picture],
+        artifacts: tuple[Artifact, ...],
     ) -> ExecutionFinished:
         for event in self._revisions.with_contents(outcome.events):
             self._log.append(event)
@@ -353,6 +365,8 @@ class StatementRunner:
             stdout=outcome.stdout,
             stderr=outcome.stderr,
             value=outcome.value and cut_middle(outcome.value, self._value_chars),
+            markdown=outcome.markdown,
+            pictures=tuple(pictures),
             exception=outcome.exception,
             displays=outcome.displays,
             locations=outcome.locations,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 from base64 import b64decode
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ import pytest
 
 from engine.session.model_calls.picture_choice import TAKES_NONE, WITHDRAWN
 from tests.support.agents import Agent
+from tests.support.commands import COMMAND, SECONDS
 from tests.support.llm_answers import chat
 from tests.support.llm_server import Answer, LlmServer, llm_server
 from tests.support.pictures import SVG, bomb, image_block, opened, png
@@ -128,3 +132,101 @@ def test_many_pictures_stay_within_a_request(tmp_path: Path) -> None:
         sent = images(server.asked[0].body)
         assert 90 <= len(sent) <= 100
         assert opened(sent[-1]).getpixel((0, 0)) == (199, 0, 0)
+
+
+# --- results of statements -------------------------------------------------------------------------------------------
+
+PLOT = """def plot():
+    from matplotlib.figure import Figure
+    figure = Figure(figsize=(2, 1), dpi=100)
+    figure.subplots().plot([1, 2, int(open("height").read())])
+    return figure
+plot()"""
+TABLE = "import pandas\npandas.DataFrame({'n': [1, 2], 'name': ['a|b', '<b>']})"
+
+
+def shown(agent: Agent) -> list[dict[str, Any]]:
+    """The content of the last statement's card."""
+    return [block["content"] for block in agent.updates("tool_call_update")[-1]["content"]]
+
+
+def test_a_figure_reaches_editor_and_model_and_comes_back(tmp_path: Path) -> None:
+    (tmp_path / "height").write_text("3")
+    source = json.dumps({"source": PLOT})
+    with llm_server(chat("", source), chat("A line."), chat("Still.")) as server:
+        with agent_of(tmp_path, server) as agent:
+            session = agent.open(tmp_path)
+            assert agent.prompt(session, "plot", seconds=60) == "end_turn"
+            (sent,) = images(server.asked[1].body)
+            assert opened(sent).format == "PNG"
+            assert "[picture statement-1, " in texts(server.asked[1].body)
+            picture = shown(agent)[-1]
+            assert b64decode(picture["data"]) == sent
+        with agent_of(tmp_path, server) as again:
+            again.initialize()
+            load(again, session, tmp_path)
+            calls = [*again.updates("tool_call"), *again.updates("tool_call_update")]
+            assert picture in [block["content"] for call in calls for block in call.get("content") or ()]
+            assert again.prompt(session, "/replay 1", seconds=60) == "end_turn"
+            assert "1 statement ran again, with their recorded answers: none differs." in again.text()
+            assert again.prompt(session, "sure?", seconds=60) == "end_turn"
+            assert images(server.asked[2].body) == [sent]
+
+
+def test_another_picture_of_a_statement_is_a_difference(tmp_path: Path) -> None:
+    (tmp_path / "height").write_text("3")
+    with Agent(tmp_path / "state") as agent:
+        session = agent.open(tmp_path)
+        agent.prompt(session, PLOT, seconds=60)
+        assert agent.updates("agent_message_chunk")[-1]["content"]["type"] == "image"
+        (tmp_path / "height").write_text("9")
+        agent.prompt(session, "/replay 1 --live", seconds=60)
+        assert "value: picture " in agent.text()
+
+
+def test_a_table_is_markdown_for_editor_and_model(tmp_path: Path) -> None:
+    with (
+        llm_server(chat("", json.dumps({"source": TABLE})), chat("Two rows.")) as server,
+        agent_of(tmp_path, server) as agent,
+    ):
+        session = agent.open(tmp_path)
+        agent.prompt(session, "table", seconds=60)
+        table = "|  | n | name |\n| --- | --- | --- |\n| 0 | 1 | a\\|b |\n| 1 | 2 | \\<b\\> |"
+        assert table in texts(server.asked[1].body)
+        assert shown(agent)[-1]["text"].startswith(table.replace("<", "&lt;"))
+
+
+def test_a_bad_representation_is_a_line_and_the_statement_succeeds(tmp_path: Path) -> None:
+    source = "class {0}:\n    def __repr__(self): return 'one {0}'\n    def _repr_png_(self): {1}\n{0}()"
+    with Agent(tmp_path / "state") as agent:
+        session = agent.open(tmp_path)
+        agent.prompt(session, source.format("A", "raise ValueError('no luck')"))
+        assert "one A\n[_repr_png_ raised ValueError: no luck]" in agent.text()
+        agent.prompt(session, source.format("B", "return b'no picture'"))
+        assert "one B" in agent.text()
+        assert "[picture statement-2, 10 bytes: it cannot be read]" in agent.text()
+
+
+def test_pictures_are_exported_and_imported(tmp_path: Path) -> None:
+    environ = {**os.environ, "REWINDOW_STATE_DIR": str(tmp_path / "state")}
+
+    def run(*arguments: str) -> bytes:
+        return subprocess.run(
+            [*COMMAND, *arguments], check=True, capture_output=True, env=environ, timeout=SECONDS
+        ).stdout
+
+    (tmp_path / "height").write_text("3")
+    with Agent(tmp_path / "state") as agent:
+        session = agent.open(tmp_path)
+        agent.prompt(session, PLOT, image_block(png(9, 9)), seconds=60)
+        before = agent.updates("agent_message_chunk")[-1]["content"]
+        assert before["type"] == "image"
+    exported = tmp_path / "session.jsonl"
+    exported.write_bytes(run("export", session))
+    run("import", str(exported), "--as", "ses_copy")
+    with Agent(tmp_path / "state") as again:
+        again.initialize()
+        load(again, "ses_copy", tmp_path)
+        assert again.updates("agent_message_chunk")[-1]["content"] == before
+        given = again.updates("user_message_chunk")[-1]["content"]
+        assert opened(b64decode(given["data"])).size == (9, 9)

@@ -50,7 +50,7 @@ class Transcript:
 
     def text(self) -> str:
         """All agent text received so far."""
-        return "".join(update["content"]["text"] for update in self.updates("agent_message_chunk"))
+        return "".join(update["content"].get("text", "") for update in self.updates("agent_message_chunk"))
 
 
 def answer_line(request: Message, result: Any) -> bytes:

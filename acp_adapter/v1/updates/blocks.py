@@ -103,6 +103,11 @@ def text_block(text: str) -> Content:
     return Content(content=TextContent(text=fenced(as_printed(text)) if text else NO_OUTPUT))
 
 
+def markdown_text(markdown: str) -> str:
+    """Return a statement's Markdown as clients may draw it: without HTML and pictures, which they could fetch."""
+    return as_printed(markdown).replace("<", "&lt;").replace("![", "!\\[")
+
+
 def source_block(source: str, limit: int = ASKED_CHARS) -> Content:
     """Return a source with all its lines, up to `limit` characters."""
     return Content(content=TextContent(text=fenced(source_text(source, limit), "python")))

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from acp_adapter.jsonrpc.messages import Json
 from acp_adapter.shown import EndedCall, Facts, ReplayProgress, RunningStatement, Shown
-from acp_adapter.v1.content import TextContent
+from acp_adapter.v1.content import ContentBlock, TextContent, picture_block
 from acp_adapter.v1.updates import calls
 from acp_adapter.v1.updates.blocks import (
     SOURCE_CHARS,
@@ -27,6 +27,7 @@ from acp_adapter.v1.updates.blocks import (
     answer_text,
     content_text,
     location,
+    markdown_text,
     result_content,
     source_input,
     source_title,
@@ -34,7 +35,14 @@ from acp_adapter.v1.updates.blocks import (
     text_block,
     title_line,
 )
-from acp_adapter.v1.updates.shapes import AgentMessageChunk, ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate
+from acp_adapter.v1.updates.shapes import (
+    AgentMessageChunk,
+    Content,
+    ToolCall,
+    ToolCallContent,
+    ToolCallStatus,
+    ToolCallUpdate,
+)
 from acp_adapter.wire import given, to_wire
 from engine import StatementRerun
 from engine.context.tail.results import given_text, output_text, result_text
@@ -169,13 +177,16 @@ def _finished(event: ExecutionFinished, shown: Shown, facts: Facts) -> Step:
     if running.act is not None:
         return _only_act_finished(event, running, shown, facts)
     shown, before = announcement(running.call, shown, facts)
-    own, end = _own(event, running)
-    output, answer = (_split_result(own)[0], _split_result(event)[1]) if running.is_typed else (result_text(own), "")
+    plain, rich = _rich(event, facts)
+    own, end = _own(plain, running)
+    output, answer = (_split_result(own)[0], _split_result(plain)[1]) if running.is_typed else (result_text(own), "")
     output = "\n".join(filter(None, (output, end)))
-    if output or not (answer or running.has_acts or running.has_planned):
+    if output or not (answer or rich or running.has_acts or running.has_planned):
         content = [*result_content(running, output), *_differences(running)]
     else:
         content = [] if running.is_typed else [*statement_content(running, SOURCE_CHARS), *_differences(running)]
+    if not running.is_typed:
+        content += [Content(content=block) for block in rich]
     update = ToolCallUpdate(
         tool_call_id=running.call,
         status="completed" if event.status == "ok" else "failed",
@@ -184,7 +195,22 @@ def _finished(event: ExecutionFinished, shown: Shown, facts: Facts) -> Step:
         **given(raw_output=content_text(content) or None),
         meta={"rewindow": {"execution": _record(event)}},
     )
-    return shown.without(event.statement_id), [*before, update, *([_answer(event, answer)] if answer else ())]
+    answers = [*([_answer(event, answer)] if answer else ()), *(_seen_answer(event, block) for block in rich)]
+    return shown.without(event.statement_id), [*before, update, *(answers if running.is_typed else ())]
+
+
+def _rich(event: ExecutionFinished, facts: Facts) -> tuple[ExecutionFinished, Sequence[ContentBlock]]:
+    """Return the execution without its Markdown, and the rich forms of its value as clients draw them."""
+    blocks: list[ContentBlock] = []
+    if event.markdown and event.value is not None:
+        blocks.append(TextContent(text=markdown_text(event.markdown)))
+        event = replace(event, value=None)
+    blocks += [picture_block(picture, facts.picture(picture)) for picture in event.pictures]
+    return event, blocks
+
+
+def _seen_answer(event: ExecutionFinished, block: ContentBlock) -> AgentMessageChunk:
+    return AgentMessageChunk(content=block, message_id=f"answer_{event.execution_id}")
 
 
 def _is_elsewhere(event: ExecutionFinished, running: RunningStatement) -> bool:

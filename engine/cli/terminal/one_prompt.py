@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from ...context.models.local import statement_in
 from ...context.models.providers import ModelSetup
+from ...core.pictures import Picture, description
 from ...core.settings import DEFAULT_MODEL
 from ...core.text import visible
 from ...log.events import Event
@@ -109,19 +110,26 @@ class OnePrompt:
         return True
 
     async def run(
-        self, session: Session, model: str, transcript: Transcript, tasks: TaskGroup, lost: Callable[[OSError], None]
+        self,
+        session: Session,
+        model: str,
+        transcript: Transcript,
+        tasks: TaskGroup,
+        lost: Callable[[OSError], None],
+        picture_line: Callable[[Picture], str] = description,
     ) -> None:
         """Run the prompt, and wait until all of it is shown.
 
         Args:
             lost: called with the error of the output.
+            picture_line: says in a line what a picture shows, and where it is.
 
         Raises:
             EngineError: the turn cannot be run or recorded.
             OSError: the output cannot be written.
         """
         kind = self.kind(model, await session.list_commands() if called_name(self._text) else ())
-        fold = self._fold = PromptFold(kind, model != DEFAULT_MODEL, session.statement)
+        fold = self._fold = PromptFold(kind, model != DEFAULT_MODEL, session.statement, picture_line)
         self._result = replace(self._result, session_id=session.session_id, cwd=session.cwd)
         for line in finished_lines(session.settled, partial(os.path.relpath, start=session.cwd)):
             sys.stderr.write(f"{visible(line)}\n")

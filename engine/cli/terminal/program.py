@@ -39,6 +39,7 @@ from ..commands import ExitCode, abandon_output
 from ..output import shown
 from . import rendering
 from .one_prompt import OnePrompt
+from .picture_files import PictureFiles
 from .rendering import Fragment, shown_markdown
 from .screen import Screen, can_move, shows_colours
 from .transcript import Reading, Transcript
@@ -165,18 +166,20 @@ class Program:
             host.sessions, options.session, options.cwd, options.continues, options.moved_to
         )
         highlight = rendering.python if self._in_colour else rendering.plain
+        pictures = PictureFiles(session.picture, os.environ)
         transcript = Transcript(
             session.cwd,
             highlight,
             # The width is read each time, because a window can be resized.
             lambda text: shown_markdown(text, self._screen.columns, self._in_colour, highlight),
             self._reading() if options.prompt is None else None,
+            pictures.line,
         )
         if options.mode is not None:
             session.set_mode(options.mode)
         if options.prompt is not None:
             host.warm_up()
-            await options.prompt.run(session, self._settings.model, transcript, tasks, self._fail)
+            await options.prompt.run(session, self._settings.model, transcript, tasks, self._fail, pictures.line)
             return
         if host.model_setup is not None and not host.model_setup.is_done:
             sys.stderr.write(f"rewindow: the model is not set up. {host.model_setup.todo}, then start again.\n")

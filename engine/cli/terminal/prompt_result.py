@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ...context.tail.feed import plan_lines
 from ...core.ids import LlmResponseId, StatementId, ToolCallId
+from ...core.pictures import Picture, description
 from ...core.text import as_printed, visible
 from ...core.toolbox import PLAN, call_title, tool_named
 from ...log.events import Event
@@ -113,12 +114,18 @@ class PromptFold:
         kind: what the prompt is. It decides where the answer comes from.
         calls_model: whether the session's model is a language model, whose calls are counted.
         statement: finds a statement of the session by its id.
+        picture_line: says in a line what a picture shows, and where it is.
     """
 
     def __init__(
-        self, kind: PromptKind, calls_model: bool, statement: Callable[[StatementId], StatementRecorded | None]
+        self,
+        kind: PromptKind,
+        calls_model: bool,
+        statement: Callable[[StatementId], StatementRecorded | None],
+        picture_line: Callable[[Picture], str] = description,
     ) -> None:
         self.kind: Final[PromptKind] = kind
+        self._picture_line = picture_line
         self._calls_model = calls_model
         self._statement = statement
         self._by_model: set[ToolCallId] = set()
@@ -164,10 +171,14 @@ class PromptFold:
         It is the result of a statement, the text of a command, or the last message of a model.
         """
         if self.kind == "statement" and self._own is not None:
-            return _result(self._own)
+            return "\n".join([*_result(self._own), *self.picture_lines(self._own)])
         if self.kind == "command":
             return "\n\n".join(self._asides)
         return "\n\n".join(list(self._texts.values())[-1]) if self._texts else ""
+
+    def picture_lines(self, event: ExecutionFinished) -> list[str]:
+        """Return a line for each picture of a run."""
+        return [self._picture_line(picture) for picture in event.pictures]
 
     @property
     def statements(self) -> tuple[StatementRun, ...]:
@@ -214,14 +225,14 @@ def _run(statement: StatementRecorded, event: ExecutionFinished) -> StatementRun
     )
 
 
-def _result(event: ExecutionFinished) -> str:
-    return "\n".join(part.rstrip("\n") for part in (event.stdout.text, given(event)) if part)
+def _result(event: ExecutionFinished) -> list[str]:
+    return [part.rstrip("\n") for part in (event.stdout.text, given(event)) if part]
 
 
 def given(event: ExecutionFinished) -> str:
     """Return a run's displayed views and its value, without its output."""
     displays = (f"[{display.title}]\n{display.text}".rstrip("\n") for display in event.displays)
-    return "\n".join([*displays, *([] if event.value is None else [event.value])])
+    return "\n".join([*displays, *([] if event.value is None else [event.markdown or event.value])])
 
 
 def _change(before: str, after: str) -> Change:
@@ -365,7 +376,8 @@ class TextOutput(JsonOutput):
                 self._block(
                     "stderr", f"rewindow: {name} had {captured.total_bytes:,} bytes; only the beginning is shown"
                 )
-        self._block("stdout", as_printed(given(event)))
+        assert self._fold is not None
+        self._block("stdout", as_printed("\n".join([given(event), *self._fold.picture_lines(event)])))
         if event.exception is not None and event.status != "cancelled":
             traceback = event.exception.traceback or f"{event.exception.type}: {event.exception.message}"
             self._block("stderr", as_printed(traceback))

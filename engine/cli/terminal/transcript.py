@@ -26,6 +26,7 @@ from ...context.tail.feed import divergence_phrase, moved_sentence, plan_lines
 from ...context.tail.results import REST_LEFT_OUT, given_text, output_text, printed_text
 from ...context.tail.rights import entered_line, entered_sentence
 from ...core.ids import MessageId, StatementId, ToolCallId
+from ...core.pictures import Picture, description
 from ...core.text import as_printed, cut_middle, divided, plural, source_text, visible
 from ...core.toolbox import PLAN, call_title, tool_named
 from ...log.events import AnyEvent
@@ -100,9 +101,16 @@ class Transcript:
     """The text of one session on one terminal, and the state of its screen."""
 
     def __init__(
-        self, cwd: str, highlight: Highlight, markdown: Markdown = shown_markdown, reading: Reading | None = None
+        self,
+        cwd: str,
+        highlight: Highlight,
+        markdown: Markdown = shown_markdown,
+        reading: Reading | None = None,
+        picture_line: Callable[[Picture], str] = description,
     ) -> None:
+        """`picture_line` says in a line what a picture shows, and where it is."""
         self._cwd = cwd
+        self._picture_line = picture_line
         self._reading = reading
         self._open: Streamed | None = None
         """For a person: the message that is arriving."""
@@ -438,6 +446,7 @@ class Transcript:
             event = replace(event, value=None)
         self._command = ""
         result += self._block_of(call, "", given_text(replace(event, exception=None, status="ok")))
+        result += self._block_of(call, "", "\n".join(map(self._picture_line, event.pictures)))
         if was_cancelled:
             self._cancel_is_reported = True
             result += self._block_of(call, "notice", cancelled_after(event))

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from ...context.tail.results import result_text
+from ...context.tail.results import shown_text
 from ...context.tail.rights import entered_sentence
 from ...core.text import as_printed, code_span, fenced, plural
 from ...core.toolbox import INJECTED, TOOLS
@@ -169,7 +169,7 @@ def _open(session: Session, argument: str) -> str:
     cell = next((cell for cell in cells if str(cell.index) == number), None)
     if cell is None or cell.finished is None:
         return f"Statement {code_span(number)} has no result." if number else "No statement has run yet."
-    result = as_printed(result_text(cell.finished))
+    result = as_printed(shown_text(cell.finished))
     return f"Statement {number}:\n{fenced(result)}" if result else f"Statement {number} has no output."
 
 

@@ -25,12 +25,20 @@ from msgspec.structs import replace
 from ...core.errors import InvalidEventError, InvalidRequestError, StoreError
 from ...core.execution import KeptGroup
 from ...core.ids import BlobDigest, EventId, Seq, SessionId
+from ...core.pictures import HAS_SECRET
 from ...core.plain_data import DEEPEST, clean
 from ...core.text import cut_line, plural
 from ...log.events import Event
 from ...log.events.codec import UndecodableEventError, decode, encode
-from ...log.events.conversation import ToolCall
-from ...log.events.execution import EffectAnswered, FileTouched, FileWritten, ValuesDropped, ValuesKept
+from ...log.events.conversation import ToolCall, ToolResult, UserMessage
+from ...log.events.execution import (
+    EffectAnswered,
+    ExecutionFinished,
+    FileTouched,
+    FileWritten,
+    ValuesDropped,
+    ValuesKept,
+)
 from ...log.events.going_back import FileLeft, FileToRestore, RewindBegun, Rewound
 from ...log.events.nodes import AdoptedContent, ContentsAdopted, RevisionAdopted
 from ...log.events.session import OthersWrote
@@ -38,6 +46,7 @@ from ...log.redaction import NO_SECRETS, Redactor, redact_event, withheld
 from ...log.store.schema import MAX_BLOB, digest_of, names_in
 from ...log.store.writable import check_row, encoded_items
 from ...log.store_protocol import SessionRow, Store
+from ...log.user_message import pictures_in, with_pictures
 
 FORMAT: Final = "rewindow-session"
 VERSION: Final = 1
@@ -438,8 +447,24 @@ def _without(event: Event, left_out: dict[BlobDigest, str]) -> Event:
             return replace(event, files=tuple(_content_without(each, left_out) for each in files))
         case ValuesKept(groups=groups) if any(group.content in left_out for group in groups):
             return replace(event, groups=tuple(_group_without(group, left_out) for group in groups))
+        case UserMessage() | ToolResult() | ExecutionFinished():
+            return _without_pictures(event, left_out)
         case _:
             return event
+
+
+def _without_pictures(
+    event: UserMessage | ToolResult | ExecutionFinished, left_out: dict[BlobDigest, str]
+) -> UserMessage | ToolResult | ExecutionFinished:
+    pictures = pictures_in(event) if isinstance(event, UserMessage) else event.pictures
+    if not any(picture.content in left_out for picture in pictures):
+        return event
+    kept = tuple(
+        replace(each, content=None, problem=HAS_SECRET) if each.content in left_out else each for each in pictures
+    )
+    if isinstance(event, UserMessage):
+        return replace(event, attachments=with_pictures(event.attachments, kept))
+    return replace(event, pictures=kept)
 
 
 def _content_without(seen: AdoptedContent, left_out: dict[BlobDigest, str]) -> AdoptedContent:

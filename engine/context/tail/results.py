@@ -35,6 +35,11 @@ def result_text(finished: ExecutionFinished) -> str:
     return "\n".join(part for part in (output_text(finished), given_text(finished)) if part)
 
 
+def shown_text(finished: ExecutionFinished) -> str:
+    """Write a result for a reader who sees no pictures: with a line for each."""
+    return "\n".join(part for part in (result_text(finished), *map(description, finished.pictures)) if part)
+
+
 def read_text(result: ToolResult) -> str:
     """Write a result as a model reads it: its text, and a line for each picture."""
     return "\n".join([*([result.text] if result.text else []), *map(description, result.pictures)])
@@ -52,7 +57,7 @@ def given_text(finished: ExecutionFinished) -> str:
     """
     parts = [f"[{display.title}]\n{display.text}" for display in finished.displays]
     if finished.value is not None:
-        parts.append(finished.value)
+        parts.append(finished.markdown or finished.value)
     if finished.exception is not None and finished.status != "cancelled":
         parts.append(finished.exception.traceback or f"{finished.exception.type}: {finished.exception.message}")
     if finished.status in ("timeout", "cancelled"):

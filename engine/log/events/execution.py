@@ -21,6 +21,7 @@ from ...core.execution import (
     TextChange,
 )
 from ...core.ids import BlobDigest, ExecutionId, Seq, StatementId, ToolCallId
+from ...core.pictures import Picture
 from ...core.text import Exact, Named
 from .base import Event
 
@@ -96,6 +97,9 @@ class ExecutionStarted(Event, frozen=True, kw_only=True):
 class ExecutionFinished(Event, frozen=True, kw_only=True):
     """The whole record of one run. Times are seconds since the epoch; `time_ms` is the statement's own time.
 
+    `value` is the repr of the last expression. If notebooks would show it as Markdown or as a picture, so do readers:
+    they show `markdown` in its place, or the `pictures` after it.
+
     `acted`: it asked for an effect, or did something outside that a rebuild would stop; older logs lack it. `mode` as
     in its ExecutionStarted.
     """
@@ -111,6 +115,8 @@ class ExecutionFinished(Event, frozen=True, kw_only=True):
     stdout: Captured = field(default_factory=Captured)
     stderr: Captured = field(default_factory=Captured)
     value: str | None = None
+    markdown: str = ""
+    pictures: tuple[Picture, ...] = ()
     exception: ExceptionInfo | None = None
     displays: tuple[Display, ...] = ()
     locations: tuple[Location, ...] = ()

@@ -318,6 +318,8 @@ class Interpreter:
             execution_id=request.execution_id,
             status=result.status,
             value=result.value,
+            markdown=result.markdown,
+            picture=result.picture,
             exception=result.exception,
             time_ms=result.time_ms,
             displays=report.displays,

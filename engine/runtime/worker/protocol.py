@@ -444,6 +444,13 @@ class Touching(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     path: bytes
 
 
+class ShownPicture(msgspec.Struct, frozen=True):
+    """A picture that a statement made, as its library wrote it. Only the decoder opens it."""
+
+    media_type: Exact
+    data: bytes
+
+
 class Ran(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """The end of a statement. `events` are event JSON; `stops` has phrases on acts that a replay prevented.
 
@@ -454,6 +461,8 @@ class Ran(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     execution_id: Exact
     status: ExecutionStatus
     value: str | None = None
+    markdown: str = ""
+    picture: ShownPicture | None = None
     exception: ExceptionInfo | None = None
     time_ms: float = 0.0
     displays: tuple[Display, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final, cast
 
 from ...context.tail.feed import divergence_phrase
-from ...context.tail.results import result_text
+from ...context.tail.results import shown_text
 from ...core.errors import InvalidRequestError
 from ...core.execution import ReplayMode
 from ...core.tags import TAG_CHARS, TAG_RULE, is_tag, without_leading_tags
@@ -242,7 +242,7 @@ def _one_statement(cells: Sequence[Cell], argument: str) -> str:
 
 
 def _result(finished: ExecutionFinished | None) -> str:
-    return fenced(as_printed(result_text(finished) or "(no output)" if finished is not None else "[running]"))
+    return fenced(as_printed(shown_text(finished) or "(no output)" if finished is not None else "[running]"))
 
 
 # Executions are numbered from 1 in the order in which they began: `3.2` is the second one of statement 3. Replays that

@@ -179,7 +179,7 @@ be 11 more."""
 LOADED = {
     "context": "",
     "context.tail": "section_parts sections timeline",
-    "core": "clock diff domain encodings errors execution ids links mcp_servers plain_data text toolbox",
+    "core": "clock diff domain encodings errors execution ids links mcp_servers pictures plain_data text toolbox",
     "core.tokens": "counter ranks",
     "files": (
         "buffers changes disk document filling git_configuration globs group group_summary installation looks "
@@ -202,7 +202,7 @@ LOADED = {
     "runtime.worker.handles": "board live_nodes outlines states trees",
     "runtime.worker.keeping": "constructors keeper naming pickler reasons writing",
     "runtime.worker.processes": "brands ending memory program quiet_fork system",
-    "runtime.worker.statements": "effects executor output",
+    "runtime.worker.statements": "effects executor output rich",
     "runtime.worker.writes": "advice opening staging touching tree",
 }
 """Packages with the modules that zygote and worker have loaded: every worker of every session pays for one more."""

@@ -32,6 +32,8 @@ from operator import itemgetter
 from types import CodeType, ModuleType
 from typing import Final, Literal, NamedTuple, Protocol, cast
 
+import xxhash
+
 from ....core.execution import Ending, ExceptionInfo, NamespaceDiff
 from ....core.text import cut_middle
 from ....log.comparison import bound_names, differences
@@ -42,10 +44,24 @@ from ..handles.states import BoardReport
 from ..interrupts import Interrupts
 from ..namespace import NamespaceWatch
 from ..processes import system
-from ..protocol import Began, BroughtBack, Content, FromWorker, Known, Ran, Repeat, Replay, Replayed, Run, Tick
+from ..protocol import (
+    Began,
+    BroughtBack,
+    Content,
+    FromWorker,
+    Known,
+    Ran,
+    Repeat,
+    Replay,
+    Replayed,
+    Run,
+    ShownPicture,
+    Tick,
+)
 from ..writes.touching import Noticed
 from .effects import Transport
 from .output import SourceLines, describe_failure, value_text
+from .rich import rich_form
 
 _TIMERS: Final = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 """`signal.alarm` is the first of them."""
@@ -72,6 +88,8 @@ _zip: Final = zip
 _Anything: Final = BaseException
 VALUE_LIMIT: Final = 16384
 """Characters of a displayed value."""
+_PLAIN: Final = frozenset((bool, int, float, complex, str, bytes, dict, set, frozenset, range))
+"""Kinds of value without a rich form."""
 _RESERVE_BYTES: Final = 4 << 20
 """Never written, so it takes no physical memory."""
 
@@ -163,9 +181,21 @@ class Executor:
         try:
             body, tail = self._compile(source, label)
             value = self._evaluate(body, tail)
-            result.value = None if value is None else cut_middle(value_text(value), VALUE_LIMIT)
+            if value is not None:
+                self._display(value, result)
         finally:
             result.time_ms = (time.perf_counter_ns() - started) / 1e6
+
+    def _display(self, value: object, result: Result) -> None:
+        result.value = cut_middle(value_text(value), VALUE_LIMIT)
+        if type(value) in _PLAIN:
+            return
+        form = rich_form(value)
+        if form.note:
+            result.value = f"{result.value}\n{form.note}"
+        result.markdown = form.markdown
+        if form.picture:
+            result.picture = ShownPicture(form.media_type, form.picture)
 
     def _evaluate(self, body: CodeType | None, tail: CodeType | None) -> object:
         # Looked up first, because the builtins belong to the statement from then on.
@@ -236,6 +266,8 @@ class Result:
     """The results of the phases so far."""
 
     value: str | None = None
+    markdown: str = ""
+    picture: ShownPicture | None = None
     exception: ExceptionInfo | None = None
     time_ms: float = 0.0
     diff: NamespaceDiff = field(default_factory=NamespaceDiff)
@@ -422,6 +454,8 @@ def _ending(executed: Executed, record: Ending) -> Ending:
     return Ending(
         status=result.status,
         value=result.value,
+        markdown=result.markdown,
+        pictures=() if result.picture is None else (xxhash.xxh3_128_hexdigest(result.picture.data),),
         exception=result.exception,
         stdout=record.stdout,  # because even empty output has a digest, which must be equal
         stderr=record.stderr,

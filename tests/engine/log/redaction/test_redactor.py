@@ -209,6 +209,7 @@ WORDS = {
     "execution_finished": [
         "stdout.digest",
         "stderr.digest",
+        "pictures.digest",
         "displays.obj_id",
         "displays.state",
         "displays.revision",
