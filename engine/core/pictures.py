@@ -41,16 +41,22 @@ DECODED: Final = (PNG, JPEG, "image/gif", "image/webp")
 """The kinds that are decoded. Others, such as SVG, are told by name and size."""
 _KB: Final = 1_000
 _MB: Final = 1_000_000
-_SIGNATURES: Final = {PNG: b"\x89PNG\r\n\x1a\n", JPEG: b"\xff\xd8\xff"}
+_SIGNATURES: Final = {PNG: b"\x89PNG\r\n\x1a\n", JPEG: b"\xff\xd8\xff", "image/gif": b"GIF8", "image/webp": b"RIFF"}
+TOKEN_PIXELS: Final = 750
+"""How many pixels a token of a view's budget pays for: Anthropic's rule."""
 
 
 class GivenPicture(Struct, frozen=True):
-    """A picture as it came from a client or a statement, undecoded. `uri` is the client's; empty without one."""
+    """A picture as it came from a client or a statement, undecoded. `uri` is the client's; empty without one.
+
+    With `pixels` it is scaled to at most so many.
+    """
 
     name: str
     media_type: str
     data: bytes
     uri: str = ""
+    pixels: int = 0
 
 
 class Picture(Struct, frozen=True, kw_only=True):
@@ -84,17 +90,21 @@ def size_text(size: int) -> str:
     return f"{size / _KB:.0f} KB" if size < _MB else f"{size / _MB:.1f} MB"
 
 
+def kind_of(data: bytes) -> str | None:
+    """Return the media type that a file's beginning tells, if pictures of that kind are decoded."""
+    return next((kind for kind, signature in _SIGNATURES.items() if data.startswith(signature)), None)
+
+
 def is_picture(media_type: str, data: bytes) -> bool:
     """Return whether stored bytes begin as a picture of that kind does: an imported log may name any content."""
-    signature = _SIGNATURES.get(media_type)
-    return signature is not None and data.startswith(signature) and len(data) <= MOST_BYTES
+    return media_type in (PNG, JPEG) and kind_of(data) == media_type and len(data) <= MOST_BYTES
 
 
 # --- tokens ----------------------------------------------------------------------------------------------------------
 
 PictureRule = Literal["anthropic", "google", "openai-tiles", "openai-patches"]
 """How a provider counts a picture."""
-_ANTHROPIC_PIXELS: Final = 750
+_ANTHROPIC_PIXELS: Final = TOKEN_PIXELS
 """Pixels of a token. https://docs.anthropic.com/en/docs/build-with-claude/vision"""
 _GOOGLE_SMALL: Final = 384
 _GOOGLE_TOKENS: Final = 258

@@ -73,6 +73,10 @@ class Document:
             return self.current
         return self._hold(self._looks.bring(self.path, self.title, self._found, data))
 
+    def content(self, revision: Revision) -> bytes | None:
+        """Return the bytes of a revision of the file, if that is its content now."""
+        return None if self.path is None else self._looks.content(self.path, revision.digest)
+
     def _hold(self, found: Found) -> Revision:
         if found is not self._found:
             self._found = found

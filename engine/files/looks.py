@@ -119,6 +119,10 @@ class Looks:
         until = self._until if at_tick else None
         return self._source.look(path, title, last, number, of_glob=of_glob, until=until)
 
+    def content(self, path: str, digest: str) -> bytes | None:
+        """Return the content of a file with this digest, if it has that now. Not recorded as a look."""
+        return self._disk.content(path, digest)
+
     def page(self, path: str, title: str) -> bytes:
         """Return the page of a path; messages call it `title`.
 

@@ -15,7 +15,8 @@ import msgspec
 import xxhash
 
 from ..core.ids import ObjId
-from ..core.levels import OUTLINED
+from ..core.levels import LOD, OUTLINED
+from ..core.pictures import TOKEN_PIXELS, kind_of
 from ..core.text import cut_line
 from ..log.events.nodes import DropReason, PayloadBasis, PayloadKind, RevisionState, TickKind
 from ..log.statements import UpdatePayload, Want
@@ -319,6 +320,19 @@ class ViewHandle(NodeBase):
         where = f"{self._document.title}:{number}" if number > 1 else self._document.title
         where += self._position.note_in(self._revision)
         return f"{where} (outside the workspace)" if self._document.outside else where
+
+    @property
+    def picture_pixels(self) -> int:
+        """The most pixels of a picture that the budget pays for; 0 for All."""
+        return self._tokens * TOKEN_PIXELS if isinstance(self._tokens, int) else 0
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, bytes]:
+        """Return the file as a picture, if it is one and the level is text, for a statement whose last value it is."""
+        if self._revision.state != "binary" or self._lod != LOD["text"]:
+            return {}
+        data = self._document.content(self._revision)
+        kind = None if data is None else kind_of(data)
+        return {} if data is None or kind is None else {kind: data}
 
     def measure(self) -> RenderedView:
         """Like `rendered`, but the handle stays dirty.

@@ -51,7 +51,7 @@ class PictureDecoder:
         """Decode a picture; one that cannot be decoded has a `problem`. Blocks for at most `SECONDS`."""
         media_type = given.media_type.partition(";")[0].strip().lower()
         problem = UNKNOWN_KIND if media_type not in DECODED else TOO_LONG if len(given.data) > LARGEST_BYTES else ""
-        decoded = Decoded(reason=problem) if problem else self._asked(given.data)
+        decoded = Decoded(reason=problem) if problem else self._asked(given)
         digest = xxhash.xxh3_128_hexdigest(given.data)
         if decoded.reason or not is_picture(decoded.media_type, decoded.data):
             reason = decoded.reason or BROKEN
@@ -72,7 +72,7 @@ class PictureDecoder:
         with self._lock:
             self._drop()
 
-    def _asked(self, data: bytes) -> Decoded:
+    def _asked(self, given: GivenPicture) -> Decoded:
         with self._lock:
             self._number += 1
             for _ in range(2):  # because a closed socket is replaced once
@@ -81,7 +81,7 @@ class PictureDecoder:
                 if self._connection is None:
                     continue
                 try:
-                    body = exchange(self._connection, self._number, PictureRequest(data), SECONDS)
+                    body = exchange(self._connection, self._number, PictureRequest(given.data, given.pixels), SECONDS)
                     return Decoded(reason=ENDED) if body is None else _readable(decoded_of(body))
                 except TimeoutError:
                     self._drop()

@@ -324,7 +324,8 @@ class StatementRun:
         )
 
     def _given(self, picture: ShownPicture) -> GivenPicture:
-        return GivenPicture(f"statement-{self._request.index}", picture.media_type, picture.data)
+        name = picture.name or f"statement-{self._request.index}"
+        return GivenPicture(name, picture.media_type, picture.data, pixels=max(picture.pixels, 0))
 
     def _died(self, death: Death) -> RunOutcome:
         self._worker.drain()

@@ -207,6 +207,23 @@ def test_a_bad_representation_is_a_line_and_the_statement_succeeds(tmp_path: Pat
         assert "[picture statement-2, 10 bytes: it cannot be read]" in agent.text()
 
 
+def test_a_view_of_a_picture_shows_it_within_its_budget(tmp_path: Path) -> None:
+    (tmp_path / "p.png").write_bytes(png(1000, 1000, (0, 255, 0)))
+    sources = ('view("p.png")', 'view("p.png", tokens=100)', 'view("p.png", lod=2)', 'x = view("p.png")')
+    with (
+        llm_server(*(chat("", json.dumps({"source": each})) for each in sources), chat("Green.")) as server,
+        agent_of(tmp_path, server) as agent,
+    ):
+        session = agent.open(tmp_path)
+        agent.prompt(session, "look", seconds=60)
+        sent = images(server.asked[-1].body)
+        assert [opened(each).size for each in sent] == [(1000, 1000), (273, 273)]
+        assert texts(server.asked[-1].body).count("[picture p.png, 1000x1000, ") == 1
+        assert "(binary, " in texts(server.asked[-1].body)
+        assert agent.prompt(session, "/replay 1", seconds=60) == "end_turn"
+        assert "none differs" in agent.text()
+
+
 def test_pictures_are_exported_and_imported(tmp_path: Path) -> None:
     environ = {**os.environ, "REWINDOW_STATE_DIR": str(tmp_path / "state")}
 

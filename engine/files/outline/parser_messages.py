@@ -47,9 +47,10 @@ class Reply(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PictureRequest(msgspec.Struct, frozen=True, array_like=True, tag="picture"):
-    """A request to decode a picture: the bytes of a file."""
+    """A request to decode a picture: the bytes of a file, and the most pixels of the result; 0 for the usual limits."""
 
     data: bytes
+    pixels: int = 0
 
 
 class Decoded(msgspec.Struct, frozen=True, array_like=True):

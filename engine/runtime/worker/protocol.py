@@ -445,10 +445,15 @@ class Touching(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class ShownPicture(msgspec.Struct, frozen=True):
-    """A picture that a statement made, as its library wrote it. Only the decoder opens it."""
+    """A picture that a statement made, as its library wrote it; `pixels` as in `GivenPicture`.
+
+    Only the decoder opens it.
+    """
 
     media_type: Exact
     data: bytes
+    name: str = ""
+    pixels: int = 0
 
 
 class Ran(msgspec.Struct, frozen=True, tag=True, kw_only=True):

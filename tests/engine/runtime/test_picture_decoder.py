@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +12,7 @@ import pytest
 from PIL import Image
 
 from engine.core.pictures import LARGEST_BYTES, LONGEST_EDGE, MOST_BYTES, GivenPicture
-from engine.runtime import picture_decoder
-from engine.runtime.picture_decoder import BROKEN, TOO_LONG, UNKNOWN_KIND, DecodedPicture, PictureDecoder
+from engine.runtime.picture_decoder import BROKEN, ENDED, TOO_LONG, UNKNOWN_KIND, DecodedPicture, PictureDecoder
 from engine.runtime.sandbox import seccomp
 from engine.runtime.worker.processes.brands import children_of
 from tests.support.pictures import SVG, bomb, jpeg, noise, opened, png
@@ -49,6 +49,16 @@ def test_small_picture_keeps_its_size_and_transparency(decoder: PictureDecoder) 
 def test_large_picture_is_scaled_to_the_longest_edge(decoder: PictureDecoder) -> None:
     picture = decoded(decoder, png(4000, 1000)).picture
     assert (picture.width, picture.height) == (LONGEST_EDGE, LONGEST_EDGE // 4)
+
+
+def test_picture_is_scaled_to_the_asked_pixels(decoder: PictureDecoder) -> None:
+    for data in (png(1000, 500), png(10, 2000)):
+        picture = decoder.decode(GivenPicture("a.png", "image/png", data, pixels=5_000)).picture
+        assert 1 <= picture.width * picture.height <= 5_000
+        assert picture.problem == ""
+    small = decoder.decode(GivenPicture("a.png", "image/png", png(9, 8), pixels=5_000)).picture
+    assert (small.width, small.height) == (9, 8)
+    assert decoder.decode(GivenPicture("a.png", "image/png", png(900, 800), pixels=1)).picture.width == 1
 
 
 def test_heavy_picture_becomes_a_jpeg_within_the_limit(decoder: PictureDecoder) -> None:
@@ -114,23 +124,15 @@ def test_equal_files_have_equal_digests(decoder: PictureDecoder) -> None:
     assert one == same != other
 
 
-def test_death_of_the_process_is_told_and_another_one_decodes(
-    decoder: PictureDecoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_death_of_the_process_is_told_and_another_one_decodes(decoder: PictureDecoder) -> None:
     before = set(children_of(str(shared_zygote().pid)) or ())
     assert decoded(decoder, png()).picture.problem == ""
     (pid,) = set(children_of(str(shared_zygote().pid)) or ()) - before
-    real = picture_decoder.PictureRequest
-
-    def request(data: bytes) -> object:
-        os.kill(pid, signal.SIGSTOP)  # so that it ends while it has the request
-        made = real(data)
-        os.kill(pid, signal.SIGKILL)
-        return made
-
-    monkeypatch.setattr(picture_decoder, "PictureRequest", request)
-    decoded(decoder, png())
-    monkeypatch.undo()
+    os.kill(pid, signal.SIGSTOP)  # so that it has the request when it ends
+    killed = threading.Timer(0.3, os.kill, (pid, signal.SIGKILL))
+    killed.start()
+    assert problem(decoder, png()) == ENDED
+    killed.join()
     assert decoded(decoder, png()).picture.problem == ""
 
 

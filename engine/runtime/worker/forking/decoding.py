@@ -28,18 +28,23 @@ _GAP: Final = 2.0
 _WHITE: Final = (255, 255, 255)
 
 
-def decode(data: bytes) -> Decoded:
-    """Return the picture as a session keeps it, or why it cannot. Raises what Pillow raises for a broken file."""
+def decode(data: bytes, pixels: int = 0) -> Decoded:
+    """Return the picture as a session keeps it, or why it cannot. Raises what Pillow raises for a broken file.
+
+    With `pixels` the result has at most so many, but at least one in each direction.
+    """
     warnings.simplefilter("ignore")  # about sizes, which are checked here
     Image.MAX_IMAGE_PIXELS = None
     image = Image.open(BytesIO(data), formats=_FORMATS)
     if image.width * image.height > MOST_PIXELS:
         return Decoded(reason=f"it has {image.width:,} x {image.height:,} pixels, more than {MOST_PIXELS:,}")
     is_photo = image.format == "JPEG"
-    image.draft("RGB", (LONGEST_EDGE, LONGEST_EDGE))  # reads a large JPEG at a fraction of its size
+    share = min((pixels / (image.width * image.height)) ** 0.5, 1) if pixels else 1
+    edge = max(min(LONGEST_EDGE, int(max(image.size) * share)), 1)
+    image.draft("RGB", (edge, edge))  # reads a large JPEG at a fraction of its size
     ImageOps.exif_transpose(image, in_place=True)
     plain = _plain(image)
-    plain.thumbnail((LONGEST_EDGE, LONGEST_EDGE), Image.Resampling.LANCZOS, reducing_gap=_GAP)
+    plain.thumbnail((edge, edge), Image.Resampling.LANCZOS, reducing_gap=_GAP)
     return _written(plain, is_photo=is_photo)
 
 

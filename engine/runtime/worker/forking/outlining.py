@@ -109,7 +109,7 @@ def _decoded(request: PictureRequest) -> Decoded:
     from .decoding import decode  # loads Pillow, which the zygote must not load
 
     with _Bound(_PICTURE_TIMES):
-        return decode(request.data)
+        return decode(request.data, request.pixels)
 
 
 class _Bound:

@@ -195,7 +195,7 @@ class Executor:
             result.value = f"{result.value}\n{form.note}"
         result.markdown = form.markdown
         if form.picture:
-            result.picture = ShownPicture(form.media_type, form.picture)
+            result.picture = ShownPicture(form.media_type, form.picture, form.name, form.pixels)
 
     def _evaluate(self, body: CodeType | None, tail: CodeType | None) -> object:
         # Looked up first, because the builtins belong to the statement from then on.

@@ -1,10 +1,10 @@
 """The rich form of a statement's last value, as notebooks show it: a picture, or Markdown.
 
 Asked are, in this order, a figure of matplotlib, a table of pandas or polars, and the value's own methods:
-`_repr_mimebundle_`, `_repr_png_`, `_repr_jpeg_`, `_repr_markdown_`. No library is imported: only a module that the
-statement has loaded can have made the value. All of it is user code, so callers run it under the interrupt flag. It
-also has a time limit of its own. A failure is a `note`, and never the statement's. Must not know who shows the form.
-Used by the executor.
+`_repr_mimebundle_`, `_repr_png_`, `_repr_jpeg_`, `_repr_markdown_`. A view of a picture's file has the first one. No
+library is imported: only a module that the statement has loaded can have made the value. All of it is user code, so
+callers run it under the interrupt flag. It also has a time limit of its own. A failure is a `note`, and never the
+statement's. Must not know who shows the form. Used by the executor.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from contextlib import contextmanager
 from io import BytesIO
 from typing import Any, Final, NamedTuple, cast
 
-from ....core.pictures import JPEG, LARGEST_BYTES, PNG, size_text
+from ....core.pictures import DECODED, JPEG, LARGEST_BYTES, PNG, size_text
 from ....core.text import cut_line, cut_middle, more
+from ....files.view import ViewHandle
 
 SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 0.5
@@ -39,12 +40,17 @@ _BUNDLE: Final = "_repr_mimebundle_"
 
 
 class RichForm(NamedTuple):
-    """`picture` with its `media_type`, or `markdown`, or neither. `note` is a line about a form that failed."""
+    """`picture` with its `media_type`, or `markdown`, or neither. `note` is a line about a form that failed.
+
+    `name` and `pixels` are a view's, for the file of a picture and the size of its copy.
+    """
 
     markdown: str = ""
     picture: bytes = b""
     media_type: str = ""
     note: str = ""
+    name: str = ""
+    pixels: int = 0
 
 
 NOTHING: Final = RichForm()
@@ -116,7 +122,10 @@ def _form(value: object, begins: Callable[[str], None]) -> RichForm:
     kind = type(value)
     if hasattr(kind, _BUNDLE):
         begins(_BUNDLE)
-        form = _of_bundle(_data_of(cast("Any", value)._repr_mimebundle_(include=None, exclude=None)))
+        bundle: object = cast("Any", value)._repr_mimebundle_(include=None, exclude=None)
+        form = _of_bundle(_data_of(bundle))
+        if isinstance(value, ViewHandle) and form.picture:
+            form = form._replace(name=value.title, pixels=value.picture_pixels)
         if form is not NOTHING:
             return form
     for name, media_type in _METHODS:
@@ -138,7 +147,7 @@ def _of_bundle(bundle: object) -> RichForm:
     if not isinstance(bundle, Mapping):
         return NOTHING if bundle is None else _wrong(_BUNDLE, bundle)
     found = cast("Mapping[object, object]", bundle)
-    for media_type in (PNG, JPEG, MARKDOWN):
+    for media_type in (*DECODED, MARKDOWN):
         if found.get(media_type):
             return _of_data(f"{_BUNDLE}, {media_type}", found[media_type], media_type)
     return NOTHING
