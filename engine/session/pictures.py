@@ -1,8 +1,8 @@
 """The pictures of one session: decoded, kept in the store, and read again for editors and models.
 
 Contents leave the session only as `PictureContent`: what the decoder wrote, here or in an earlier process. Each content
-is searched for secrets before it is stored and after it is read. Pixels are not searched: a screenshot of a key shows
-the key. Must not know who gave a picture or who sees it. One for each session, made by `parts`.
+is searched for secrets before it is stored. Pixels are not searched: a screenshot of a key shows the key. Must not know
+who gave a picture or who sees it. One for each session, made by `parts`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..log.store_protocol import Store
 from ..log.user_message import Composed, with_pictures
 
 if TYPE_CHECKING:  # of the first picture
-    from ..runtime.picture_decoder import DecodedPicture, PictureDecoder
+    from ..runtime.picture_decoder import PictureDecoder
 
 NO_DECODER: Final = "this program has no process that decodes pictures"
 
@@ -44,21 +44,23 @@ class SessionPictures:
 
     async def keep(self, given: Sequence[GivenPicture]) -> Sequence[Picture]:
         """Decode pictures and keep them. One that cannot be kept has a `problem`, and no content."""
-        if not given or self._decoder is None:
-            return [self._kept(None, each) for each in given]
-        decode = self._decoder().decode
-        return [self._kept(await anyio.to_thread.run_sync(decode, each), each) for each in given]
+        decoder = self._decoder() if given and self._decoder is not None else None
+        return [await anyio.to_thread.run_sync(self._kept, each, decoder) for each in given]
 
-    def _kept(self, decoded: DecodedPicture | None, given: GivenPicture) -> Picture:
-        if decoded is None:
+    def _kept(self, given: GivenPicture, decoder: PictureDecoder | None) -> Picture:
+        if decoder is None:
             digest = xxhash.xxh3_128_hexdigest(given.data)
             return Picture(name=given.name, size=len(given.data), digest=digest, problem=NO_DECODER)
+        decoded = decoder.decode(given)
         if decoded.content is None:
             return decoded.picture
         storable = self._redactor.storable(decoded.content)
         if storable is None:
             return replace(decoded.picture, problem=HAS_SECRET)
-        return replace(decoded.picture, content=self._store.blob_put(storable))
+        try:
+            return replace(decoded.picture, content=self._store.blob_put(storable))
+        except StoreError as error:
+            return replace(decoded.picture, problem=str(error))
 
     def content(self, picture: Picture) -> PictureContent | None:
         """Return the content of a picture; None if it has none, or the store has lost it."""
@@ -68,8 +70,7 @@ class SessionPictures:
             data = self._store.blob_get(picture.content)
         except (KeyError, StoreError):
             return None
-        is_sendable = is_picture(picture.media_type, data) and self._redactor.storable(data) is not None
-        return PictureContent(data) if is_sendable else None
+        return PictureContent(data) if is_picture(picture.media_type, data) else None
 
     async def contents(self, pictures: Iterable[Picture]) -> Mapping[BlobDigest, PictureContent]:
         """Return the contents of pictures by digest, without those that cannot be read."""

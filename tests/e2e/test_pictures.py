@@ -17,7 +17,7 @@ from tests.support.commands import COMMAND, SECONDS
 from tests.support.llm_answers import chat
 from tests.support.llm_server import Answer, LlmServer, llm_server
 from tests.support.pictures import SVG, bomb, image_block, opened, png
-from tests.support.scripts import load
+from tests.support.scripts import Gate, load, prompt_params, runs
 
 pytestmark = pytest.mark.slow
 CHAT = "provider:openai-chat:gpt-5"
@@ -132,6 +132,23 @@ def test_many_pictures_stay_within_a_request(tmp_path: Path) -> None:
         sent = images(server.asked[0].body)
         assert 90 <= len(sent) <= 100
         assert opened(sent[-1]).getpixel((0, 0)) == (199, 0, 0)
+
+
+def test_a_picture_that_steers_reaches_the_running_turn(tmp_path: Path) -> None:
+    gate = Gate(tmp_path / "gate")
+    answers = (chat("", json.dumps({"source": gate.source})), chat("Seen."))
+    with llm_server(*answers) as server, agent_of(tmp_path, server) as agent:
+        session = agent.open(tmp_path)
+        running = agent.begin_prompt(session, "wait")
+        agent.until(runs)
+        gate.reached()
+        params = prompt_params(session, "look", "steer")
+        steered = agent.begin("session/prompt", {**params, "prompt": [*params["prompt"], image_block(png(7, 5))]})
+        agent.call("session/list", {})  # so that the prompt has been taken
+        gate.release()
+        assert agent.response(running)["result"]["stopReason"] == "end_turn"
+        assert "result" in agent.seen(lambda message: message.get("id") == steered)
+        assert [opened(each).size for each in images(server.asked[1].body)] == [(7, 5)]
 
 
 # --- results of statements -------------------------------------------------------------------------------------------
