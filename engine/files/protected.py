@@ -16,6 +16,7 @@ it belong together.
 from __future__ import annotations
 
 import os
+import stat
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -182,6 +183,9 @@ class Protection:
 
     def __init__(self, roots: tuple[str, ...], installation: Installation = _ELSEWHERE) -> None:
         self.installation = installation
+        self.shut = ""
+        """A root, or a directory or configuration of a repository, that its owner, this user, may not read, found by
+        the last search; "" if there is none. What is protected there is unknown then."""
         self._roots = roots
         self._found: tuple[str, ...] = ()
         """The result of the last search."""
@@ -240,7 +244,9 @@ class Protection:
         looks = Looks()
         linked: list[str] = []
         closed: list[str] = []
+        shut: list[str] = []
         for root in self._roots:
+            shut += (root,) if _is_shut(root, os.R_OK | os.X_OK) else ()
             git = os.path.join(root, _GIT)
             repositories: list[str] = []
             rows = list(_rows_below(root, os.path.dirname(root), (os.path.basename(root),)))
@@ -259,6 +265,7 @@ class Protection:
                 linked += (name for place in _held_places(repository) for name in _names_below(place))
             linked += (os.path.join(folder, row.name) for folder in map(str, PurePath(root).parents) for row in ROWS)
             for repository in (git, *repositories[:_MOST], *_repositories_above(root)):
+                shut += _shut_in(repository)
                 named.update(named_by(repository, _top_of(repository), self._roots, read, looks))
             if is_inside(base := _configuration(), (root,)):
                 for name in _MADE:
@@ -280,6 +287,7 @@ class Protection:
         self._found = (*dict.fromkeys((*found, *own)), *filter(_may_exist, sorted(led_to)))
         self._led_to, self._named_anywhere, self._folders = led_to, named, folders
         self._read, self._closed = read, tuple(closed[:_MOST_CLOSED])
+        self.shut = shut[0] if shut else ""
         self._found_marks = self._marks()
         return (*self._found, *self._closed)
 
@@ -350,6 +358,29 @@ def _files_at(path: str) -> Iterator[str]:
     for folder, names in _folders(path, _is_none):
         places = (os.path.join(folder, name) for name in names)
         yield from (each for each in places if not os.path.isdir(each) or os.path.islink(each))
+
+
+def _shut_in(repository: str) -> Iterator[str]:
+    """Yield the directories and configurations of a repository that belong to this user, who may not read them.
+
+    A program can take that right away, and give it back later. What belongs to others, it can not open either.
+    """
+    work_trees = [*_growing_in(repository)]
+    folders = [repository, *work_trees]
+    for modules in (os.path.join(folder, "modules") for folder in (repository, *work_trees[1:])):
+        folders.append(modules)
+        deque(_folders(modules, _is_data, closed=folders), maxlen=0)
+    files = (os.path.join(folder, name) for folder in (repository, *work_trees[1:]) for name in CONFIGURATIONS)
+    yield from (each for each in folders if _is_shut(each, os.R_OK | os.X_OK))
+    yield from (each for each in files if _is_shut(each, os.R_OK))
+
+
+def _is_shut(path: str, needed: int) -> bool:
+    try:
+        found = os.stat(path)
+    except OSError:  # a directory above that is shut is found by itself
+        return False
+    return found.st_uid == os.geteuid() and not os.access(path, needed if stat.S_ISDIR(found.st_mode) else os.R_OK)
 
 
 def _may_exist(path: str) -> bool:

@@ -22,6 +22,7 @@ from ..context.tail.rights import before_phrase
 from ..core.domain import LAYERS, PARTS, Domain, Layer, is_held, is_inside, lacking
 from ..core.errors import EnvironmentUnavailableError
 from ..core.key_file import key_path
+from ..core.text import printable
 from ..files.protected import Appeared, Mark, Protection
 from ..files.safe_open import ways_in
 from ..log.events.session import DomainEntered, Mode
@@ -36,6 +37,10 @@ from .policy import Questions
 T = TypeVar("T")
 
 SWITCHED_OFF: Final = "the setting sandbox is off"
+SHUT: Final = (
+    "you may not read {path}, so it is unknown what other programs run there, and statements could change it; "
+    "run: chmod -R u+rX {path}"
+)
 
 
 def domain_of(
@@ -220,8 +225,10 @@ class Confinement:
     def prepare(self, domain: Domain) -> None:
         """Make the scratch directory for a fresh worker, and directories of keys: only existing ones can be hidden.
 
-        Raises EnvironmentUnavailableError.
+        Raises EnvironmentUnavailableError, also if the user may not read a root, or a part of a repository.
         """
+        if domain.writable:
+            self._check_shut()
         self._marks = self._chosen_marks if domain.writable else None
         for directory in self._key_directories if self._has_home else ():
             with suppress(OSError):
@@ -242,12 +249,17 @@ class Confinement:
         if self._marks is None:
             return
         marks = await self._searched(self._protection.marks)
+        self._check_shut()
         if self._marks == marks:
             return
         before = self._marks
         await anyio.to_thread.run_sync(self._take_late, before)
         await environment.hold(await anyio.to_thread.run_sync(self._protection.places))
         self._marks = marks
+
+    def _check_shut(self) -> None:
+        if self._protection.shut:
+            raise EnvironmentUnavailableError(SHUT.format(path=printable(self._protection.shut)))
 
     def is_holding(self, environment: Environment) -> bool:
         """Whether all protected files are as when the kernel last protected them, and hidden directories hidden.

@@ -27,7 +27,7 @@ from engine.log.events.session import DomainEntered, Mode, PermissionAsked
 from engine.log.permissions import PermissionAnswer, RebuildSubject, StatementSubject
 from engine.log.rights import Rights
 from engine.log.store.memory import MemoryStore
-from engine.session.confinement import domain_of, rights_in
+from engine.session.confinement import SHUT, domain_of, rights_in
 from tests.support.fixed import FixedClock
 from tests.support.guarded import HELD, Kernel
 from tests.support.models import Answer, AnsweringModel, says
@@ -106,6 +106,32 @@ async def test_model_statements_are_sandboxed_from_the_first_worker(tmp_path: Pa
     assert os.path.dirname(domain.scratch) == str(tmp_path / "scratch")
     assert entered(session) == [(True, (), False, 0)]
     assert user.questions == []
+
+
+async def test_nothing_runs_beside_a_repository_that_may_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shut = str(tmp_path / ".git")
+    places = Protection.places
+
+    def found_shut(self: Protection) -> tuple[str, ...]:
+        found = places(self)
+        self.shut = shut
+        return found
+
+    kernel = Kernel()
+    async with served(tmp_path, kernel, writes("x = 1", "y = 2", "z = 3", "z = 4")) as session:
+        session.set_mode("auto")
+        await turns(session)
+        with monkeypatch.context() as patch:
+            patch.setattr(Protection, "places", found_shut)
+            os.mkdir(os.path.join(session.cwd, "new"))
+            for _ in range(2):
+                end = await session.accept("go").end()
+                assert (end.cause, SHUT.format(path=shut) in end.detail) == ("error", True)
+        os.mkdir(os.path.join(session.cwd, "newer"))
+        await turns(session)
+    assert [source for source, _ in kernel.ran_in] == ["x = 1", "z = 4"]
 
 
 async def test_no_other_session_waits_for_a_search_for_protected_files(
