@@ -9,6 +9,7 @@ import sys
 from typing import Any, Final, NamedTuple
 
 from ..core.import_path import own_import_path
+from .zygote import KEPT_VARIABLES
 
 SECONDS: Final = 20.0
 """How long it may take. Its processor time is limited too."""
@@ -38,7 +39,7 @@ def markdown_of(data: bytes, url: str, charset: str = "") -> Page:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             timeout=SECONDS,
-            env={},
+            env={name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ},
             cwd="/",
             start_new_session=True,
             check=False,

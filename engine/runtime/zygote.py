@@ -24,7 +24,7 @@ _BOOT: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker"
 _INHERITED: Final = 3
 """The zygote's descriptor of the fork socket."""
 _LEAVE_SECONDS: Final = 2.0
-_KEPT_VARIABLES: Final = ("LD_LIBRARY_PATH",)
+KEPT_VARIABLES: Final = ("LD_LIBRARY_PATH",)
 """Variables that an interpreter may need to start. Workers cannot read the rest of the host's environment."""
 _VARIABLES: Final = {
     "PYTHONHASHSEED": "0",
@@ -106,7 +106,7 @@ class Zygote:
         brand = own_brand(self._started)
         arguments = (str(_INHERITED), *map(str, brand), "1" if with_thread else "0", sys.prefix, sys.exec_prefix)
         places = own_import_path(sys.path, os.environ.get("PYTHONPATH", ""))
-        variables = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+        variables = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
         self._pid = os.posix_spawn(
             sys.executable,
             [*command, *arguments, *places],
