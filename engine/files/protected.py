@@ -295,6 +295,14 @@ class Protection:
         """Return the places, with a new search only if something may have appeared since the last one."""
         return (*self._found, *self._closed) if self._found_marks == self.marks() else self.places()
 
+    @property
+    def opened_before(self) -> frozenset[str]:
+        """The paths, as the last search found them, that a program may have opened before they became protected.
+
+        Configurations name them, links lead to them, or they may not be listed any more.
+        """
+        return frozenset(filter(os.path.lexists, (*self._named_anywhere, *self._led_to, *self._closed)))
+
     def appeared(self, before: Mapping[str, Mark | None]) -> Iterator[Appeared]:
         """Yield the files that have appeared since `marks` returned `before`; for a directory, some of the files in it.
 
