@@ -17,7 +17,7 @@ from typing import Final
 _HOME: Final = Path(__file__).resolve().parents[2]
 _NEEDED: Final = (
     *("engine", "acp_adapter", "conformance", "mcp_tools"),
-    *("anyio", "bs4", "cloudpickle", "httpcore2", "httpx2", "jsonrpcserver", "markdownify", "mcp", "msgspec"),
+    *("PIL", "anyio", "bs4", "cloudpickle", "httpcore2", "httpx2", "jsonrpcserver", "markdownify", "mcp", "msgspec"),
     *("prompt_toolkit", "pydantic", "pygments", "rich", "tiktoken", "tree_sitter", "typer", "xxhash", "yaml"),
 )
 """This program's packages, and those that each installation of it needs. Not optional ones: a statement could add one

@@ -100,7 +100,7 @@ class PictureDecoder:
 
 def _readable(decoded: Decoded) -> Decoded:
     """Replace an error of the library, which means nothing to people, by a clause."""
-    is_error = "Error: " in decoded.reason
-    if not is_error:
+    kind, mark, _ = decoded.reason.partition("Error: ")
+    if not mark:
         return decoded
-    return Decoded(reason=ENDED if decoded.reason.startswith("MemoryError") else BROKEN)
+    return Decoded(reason={"Memory": ENDED, "Import": NO_DECODER, "ModuleNotFound": NO_DECODER}.get(kind, BROKEN))

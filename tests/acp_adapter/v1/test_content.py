@@ -6,12 +6,13 @@ import pytest
 
 from acp_adapter import v1
 from acp_adapter.jsonrpc.messages import ProtocolError
+from engine.core.pictures import GivenPicture
 from engine.log.events.conversation import Attachment
 
 TEXT = {"type": "text", "text": "look"}
 
 
-def read_prompt(*raw: dict[str, object]) -> tuple[str | Attachment, ...]:
+def read_prompt(*raw: dict[str, object]) -> tuple[str | Attachment | GivenPicture, ...]:
     return v1.read_params("session/prompt", {"sessionId": "s", "prompt": list(raw)}).content
 
 
@@ -53,3 +54,23 @@ def test_unadvertised_content_is_refused(block: dict[str, object], said: str) ->
 def test_an_empty_prompt_is_refused() -> None:
     with pytest.raises(ProtocolError, match="at least one content block"):
         read_prompt()
+
+
+@pytest.mark.parametrize(
+    ("block", "name", "uri"),
+    [
+        ({"type": "image", "data": "AAEC", "mimeType": "image/png"}, "picture-2", ""),
+        (
+            {"type": "image", "data": "AAEC", "mimeType": "image/png", "uri": "file:///a%20b.png"},
+            "a b.png",
+            "file:///a%20b.png",
+        ),
+        (
+            {"type": "resource", "resource": {"uri": "x:/c.png", "blob": "AAEC", "mimeType": "image/png"}},
+            "c.png",
+            "x:/c.png",
+        ),
+    ],
+)
+def test_pictures_of_a_prompt_are_named(block: dict[str, object], name: str, uri: str) -> None:
+    assert read_prompt(TEXT, block) == ("look", GivenPicture(name, "image/png", b"\0\1\2", uri))
