@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from engine.core.ids import StatementId, ToolCallId
+from engine.core.ids import BlobDigest, StatementId, ToolCallId
 from engine.core.pictures import Picture, PictureContent
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import CommandEnded, FileWritten
@@ -57,6 +57,10 @@ class Facts(Protocol):
         """Return the content of a picture, if there is one."""
         ...
 
+    def answer_blocks(self, answer: BlobDigest) -> Sequence[Mapping[str, object]]:
+        """Return the blocks of an MCP server's answer as they came; none if they are lost."""
+        ...
+
     def cycle_ended_by(self, seq: int) -> CycleSummary | None:
         """Return the request cycle that the run-stop at `seq` ended, if it ended one."""
         ...
@@ -71,7 +75,7 @@ class RunningStatement(Struct, frozen=True):
     failed. `outputs` are texts that its acts' cards show. `is_held`: no update has announced it so far. `tool` is the
     tool that it calls, if it is one call and nothing else. Its card is then that of the `act`, once it was called.
     `ended` is the act with its result. `has_acts`: its acts have cards. `number` counts statements.
-    `has_planned`: it told the user a plan.
+    `has_planned`: it told the user a plan. `has_contents`: a card of its acts shows contents of an MCP server.
     """
 
     call: ToolCallId
@@ -84,6 +88,7 @@ class RunningStatement(Struct, frozen=True):
     outputs: tuple[str, ...] = ()
     number: int = 0
     has_acts: bool = False
+    has_contents: bool = False
     has_planned: bool = False
     is_held: bool = False
     tool: str | None = None

@@ -6,7 +6,8 @@ does not advertise are refused. Source of the shapes: ACP v1 schema, `ContentBlo
 
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Final, Literal, cast
 from urllib.parse import unquote
 
@@ -14,7 +15,7 @@ from pydantic import Field
 
 from acp_adapter.jsonrpc.messages import Code, Json, ProtocolError
 from acp_adapter.requests import Prompt, PromptEnded, StopReason
-from acp_adapter.wire import ForgivingList, ForgivingModel, WireModel, from_wire, given, to_wire
+from acp_adapter.wire import ForgivingList, ForgivingModel, WireModel, WireShapeError, from_wire, given, to_wire
 from engine.core.pictures import GivenPicture, Picture, PictureContent, description
 from engine.log.events.conversation import Attachment, PromptKind
 
@@ -170,6 +171,20 @@ def picture_block(picture: Picture, content: PictureContent | None, uri: str | N
         return TextContent(text=description(picture))
     data = b64encode(content).decode("ascii")
     return ImageContent(data=data, mime_type=picture.media_type, **given(uri=uri))
+
+
+class _Held(ForgivingModel):
+    content: ContentBlock
+
+
+def contents_in(blocks: Sequence[Mapping[str, object]]) -> list[ContentBlock]:
+    """Return the blocks of an MCP server's answer that are no text, as they came, without those that are no content."""
+    found: list[ContentBlock] = []
+    for block in blocks:
+        with suppress(WireShapeError):
+            content = from_wire(_Held, {"content": block}).content
+            found += [] if isinstance(content, TextContent) else [content]
+    return found
 
 
 def _name_in(uri: str) -> str:

@@ -55,13 +55,13 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
     `contents` are the revisions that nodes adopted, by xxh3 hex; a worker sends each once. `acted`: it asked for an
     effect, or did something outside that a rebuild would stop. `writing` are the files that its process still has open
     for writing. `more` counts acts on files that no `TouchSink` was told of. `stops` are phrases that say what a re-run
-    was stopped from doing. `markdown` or `picture` is the rich form of the value.
+    was stopped from doing. `markdown` or `pictures` are the rich form of the value.
     """
 
     status: ExecutionStatus
     value: str | None = None
     markdown: str = ""
-    picture: GivenPicture | None = None
+    pictures: tuple[GivenPicture, ...] = ()
     exception: ExceptionInfo | None = None
     time_ms: float = 0.0
     stdout: Captured = field(default_factory=Captured)

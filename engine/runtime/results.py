@@ -62,6 +62,13 @@ def asked_text(answer: Any) -> str:
     return f"{NO_ANSWER}: {answer['note']}" if answer["note"] else NO_ANSWER
 
 
+def has_contents(tool: str, answer: object) -> bool:
+    """Return whether an answer of an MCP server has more than text: pictures, sounds, links, blobs."""
+    if called(tool) is None or not isinstance(answer, dict):
+        return False
+    return any(block.get("type") != "text" for block in cast("dict[str, Any]", answer).get("content") or ())
+
+
 def places_of(tool: str, answer: object, limit: int) -> Sequence[tuple[str, int | None]]:
     """The first `limit` places that an answer names; one for each file, because a file is opened once."""
     value = value_of(tool, answer)

@@ -307,7 +307,7 @@ class StatementRun:
             status=self._stop or ran.status,
             value=ran.value,
             markdown=ran.markdown,
-            picture=None if ran.picture is None else self._given(ran.picture),
+            pictures=tuple(self._given(number, picture) for number, picture in enumerate(ran.pictures, 1)),
             exception=ran.exception,
             time_ms=ran.time_ms,
             stdout=stdout.finish(),
@@ -323,8 +323,8 @@ class StatementRun:
             more=ran.more,
         )
 
-    def _given(self, picture: ShownPicture) -> GivenPicture:
-        name = picture.name or f"statement-{self._request.index}"
+    def _given(self, number: int, picture: ShownPicture) -> GivenPicture:
+        name = picture.name or f"statement-{self._request.index}" + (f"-{number}" if number > 1 else "")
         return GivenPicture(name, picture.media_type, picture.data, pixels=max(picture.pixels, 0))
 
     def _died(self, death: Death) -> RunOutcome:

@@ -488,7 +488,7 @@ def _recorded(outcome: RunOutcome, before: ExecutionFinished) -> ExecutionFinish
         status=outcome.status,
         value=outcome.value,
         markdown=outcome.markdown,
-        pictures=() if outcome.picture is None else (_shown_again(outcome.picture, before),),
+        pictures=tuple(_shown_again(each, before) for each in outcome.pictures),
         exception=outcome.exception,
         stdout=outcome.stdout,
         stderr=outcome.stderr,

@@ -8,9 +8,10 @@ who gave a picture or who sees it. One for each session, made by `parts`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import anyio.to_thread
+import msgspec
 import xxhash
 from msgspec.structs import replace
 
@@ -71,6 +72,16 @@ class SessionPictures:
         except (KeyError, StoreError):
             return None
         return PictureContent(data) if is_picture(picture.media_type, data) else None
+
+    def blocks(self, answer: BlobDigest) -> Sequence[Mapping[str, object]]:
+        """Return the blocks of an MCP server's stored answer; none if it is lost, or no such answer."""
+        try:
+            decoded: object = msgspec.json.decode(self._store.blob_get(answer))
+        except (KeyError, StoreError, msgspec.DecodeError):
+            return ()
+        blocks: object = cast("dict[str, object]", decoded).get("content") if isinstance(decoded, dict) else None
+        found = cast("list[object]", blocks) if isinstance(blocks, list) else []
+        return [cast("Mapping[str, object]", block) for block in found if isinstance(block, dict)]
 
     async def contents(self, pictures: Iterable[Picture]) -> Mapping[BlobDigest, PictureContent]:
         """Return the contents of pictures by digest, without those that cannot be read."""

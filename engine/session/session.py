@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ..context.view import Window
 from ..core.errors import InvalidRequestError, SessionBusyError, StatementWithdrawnError
 from ..core.execution import ReplayMode
-from ..core.ids import Seq, SessionId, StatementId
+from ..core.ids import BlobDigest, Seq, SessionId, StatementId
 from ..core.mcp_servers import McpServer
 from ..core.pictures import GivenPicture, Picture, PictureContent
 from ..core.tags import MOST_TAGS, TAG_CHARS, TAG_RULE, is_tag
@@ -147,6 +147,13 @@ class Session:
     def picture(self, picture: Picture) -> PictureContent | None:
         """Return the content of a picture that an event of the log names; None if it has none, or it is lost."""
         return self._parts.pictures.content(picture)
+
+    def answer_blocks(self, answer: BlobDigest) -> Sequence[Mapping[str, object]]:
+        """Return the blocks of an MCP server's answer that an event of the log names, as they came.
+
+        Empty if they are lost.
+        """
+        return self._parts.pictures.blocks(answer)
 
     @property
     def branches(self) -> Sequence[BranchRow]:

@@ -262,7 +262,7 @@ class StatementRunner:
                     await touches.settle(outcome.more)
             self._open_files = outcome.writing
             with anyio.CancelScope(shield=True):
-                pictures = await self._pictures.keep(() if outcome.picture is None else (outcome.picture,))
+                pictures = await self._pictures.keep(outcome.pictures)
             artifacts = artifacts_of(self._log.since(start), step.execution_id)
             finished = self._record(step, started_at, outcome, pictures, artifacts)
         if _left_namespace(outcome):

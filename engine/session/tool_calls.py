@@ -47,7 +47,7 @@ from ..log.permissions import (
 from ..log.redaction import Storable, marked_line, withheld
 from ..log.statements import EffectAnswer, EffectRequest
 from ..runtime.environment import Environment
-from ..runtime.results import places_of
+from ..runtime.results import has_contents, places_of
 from .editor_files import EditorBuffers, Unsaved
 from .fetched_pages import fetched
 from .fetching import Fetcher
@@ -203,7 +203,8 @@ class ToolCalls:
             recorded = await self._recorded_answer(request)
             answer = recorded or await self._answer(request, call, environment)
         finally:
-            self._log.append(self._answered(request, answer))
+            answered = self._answered(request, answer)
+            self._log.append(answered)
             status, text = self._ending(request, answer)
             self._log.append(
                 ToolResult(
@@ -212,6 +213,7 @@ class ToolCalls:
                     text=text,
                     parent_id=self.parent,
                     locations=self._locations(request, answer),
+                    answer=answered.result if has_contents(request.operation, answer.value) else None,
                 )
             )
         return answer

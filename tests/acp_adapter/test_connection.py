@@ -72,6 +72,7 @@ async def test_before_initialize_requests_are_refused(method: str, tmp_path: Pat
         "modeId": "ask",
         "configId": "mode",
         "value": "ask",
+        "title": "t",
     }
     async with in_memory(tmp_path) as client:
         refused = await client.error(method, params)

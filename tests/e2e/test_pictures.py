@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from base64 import b64decode
 from pathlib import Path
 from typing import Any
@@ -264,3 +265,54 @@ def test_pictures_are_exported_and_imported(tmp_path: Path) -> None:
         assert again.updates("agent_message_chunk")[-1]["content"] == before
         given = again.updates("user_message_chunk")[-1]["content"]
         assert opened(b64decode(given["data"])).size == (9, 9)
+
+
+# --- MCP servers ------------------------------------------------------------------------------------------------------
+
+SERVER = """import json, sys
+blocks = json.load(open(sys.argv[1]))
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    result = {
+        "initialize": {
+            "protocolVersion": message.get("params", {}).get("protocolVersion"),
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "camera", "version": "1"},
+        },
+        "tools/list": {"tools": [{"name": "look", "inputSchema": {"type": "object"}}]},
+        "tools/call": {"content": blocks},
+    }.get(message["method"], {})
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
+
+def contents_of(agent: Agent) -> list[dict[str, Any]]:
+    """All that cards show beside text."""
+    calls = [*agent.updates("tool_call"), *agent.updates("tool_call_update")]
+    found = [block["content"] for call in calls for block in call.get("content") or () if block["type"] == "content"]
+    return [content for content in found if content["type"] != "text"]
+
+
+def test_contents_of_a_server_reach_the_editor_untouched_and_the_model_as_pictures(tmp_path: Path) -> None:
+    large, small = png(3000, 1500), png(7, 5)
+    sound = {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"}
+    blob = {"type": "resource", "resource": {"uri": "camera:/2", "blob": "AAEC", "mimeType": "application/x-raw"}}
+    blocks = [{"type": "text", "text": "Two views."}, image_block(large), image_block(small), sound, blob]
+    (tmp_path / "blocks.json").write_text(json.dumps(blocks))
+    (tmp_path / "server.py").write_text(SERVER)
+    arguments = [str(tmp_path / "server.py"), str(tmp_path / "blocks.json")]
+    servers = [{"name": "camera", "command": sys.executable, "args": arguments, "env": []}]
+    with llm_server(chat("", json.dumps({"source": "camera.look()"})), chat("Fine.")) as server:
+        with agent_of(tmp_path, server) as agent:
+            agent.initialize()
+            session = agent.call("session/new", {"cwd": str(tmp_path), "mcpServers": servers})["sessionId"]
+            assert agent.prompt(session, "look", seconds=60) == "end_turn"
+            assert [opened(each).size for each in images(server.asked[1].body)] == [(1568, 784), (7, 5)]
+            assert "Two views." in texts(server.asked[1].body)
+            assert contents_of(agent) == blocks[1:]
+        with agent_of(tmp_path, server) as again:
+            again.initialize()
+            load(again, session, tmp_path)
+            assert contents_of(again) == blocks[1:]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,7 +13,7 @@ from acp_adapter import v1
 from acp_adapter.pump import Pump
 from acp_adapter.shown import NOTHING_SHOWN, Shown
 from engine import CycleSummary, Item, OptionValues, Subscription
-from engine.core.ids import Seq, StatementId
+from engine.core.ids import BlobDigest, Seq, StatementId
 from engine.core.pictures import Picture, PictureContent
 from engine.log.branches import path_of
 from engine.log.cycles import CycleFold
@@ -35,6 +35,7 @@ class LoggedFacts:
         self.cwd = cwd
         self.pictures: dict[str, PictureContent] = {}
         """By name."""
+        self.answers: dict[str, Sequence[Mapping[str, object]]] = {}
         self._policy = Policy()
         self._events: dict[Seq, Event] = {}
         self._cycles = CycleFold(self._events.__getitem__)
@@ -70,6 +71,9 @@ class LoggedFacts:
 
     def picture(self, picture: Picture) -> PictureContent | None:
         return self.pictures.get(picture.name)
+
+    def answer_blocks(self, answer: BlobDigest) -> Sequence[Mapping[str, object]]:
+        return self.answers.get(answer, ())
 
     def cycle_ended_by(self, seq: int) -> CycleSummary | None:
         return self._cycles.ended_by(seq)

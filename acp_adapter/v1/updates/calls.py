@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from acp_adapter.shown import EndedCall, Facts, RunningCall, RunningStatement, Shown
-from acp_adapter.v1.content import TextContent
+from acp_adapter.v1.content import TextContent, contents_in
 from acp_adapter.v1.updates import shapes
 from acp_adapter.v1.updates.blocks import (
     SOURCE_CHARS,
@@ -262,6 +262,10 @@ def _helper_ended(event: ToolResult, shown: Shown, facts: Facts, status: ToolCal
         result = []  # because it returns what the statement works with, and shows if it wants to
     elif result and event.status == "ok":
         after = _with_text(helper.call, event.text, after)
+    if blocks := contents(event, facts):
+        result += blocks
+        current = after.statement_of(event.parent_id)
+        after = after if current is None else after.with_statement(replace(current, has_contents=True))
     locations = [location(each.path, each.line) for each in event.locations]
     update = ToolCallUpdate(
         tool_call_id=helper.card,
@@ -305,6 +309,12 @@ def _proposed(call: ToolCall, facts: Facts) -> list[ToolCallContent]:
 def _tells_only_the_statement(helper: RunningCall, event: ToolResult) -> bool:
     tool = tool_named(helper.call.tool)
     return event.status == "ok" and tool is not None and tool.kind in ("read", "search")
+
+
+def contents(event: ToolResult, facts: Facts) -> list[ToolCallContent]:
+    """Return what the answer of an MCP server has beside text, as it came."""
+    blocks = () if event.answer is None else facts.answer_blocks(event.answer)
+    return [shapes.Content(content=block) for block in contents_in(blocks)]
 
 
 def act_content(act: EndedCall, shown: Shown, facts: Facts, *, with_result: bool) -> list[ToolCallContent]:

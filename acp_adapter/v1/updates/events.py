@@ -13,7 +13,7 @@ more event, because a change of a file is translated together with the next even
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from acp_adapter.jsonrpc.messages import Json
@@ -31,7 +31,7 @@ from acp_adapter.v1.updates.shapes import (
 )
 from acp_adapter.wire import WireModel, to_wire
 from engine import CycleSummary, OptionValues, Spent
-from engine.core.ids import StatementId
+from engine.core.ids import BlobDigest, StatementId
 from engine.core.pictures import Picture, PictureContent
 from engine.log.events import (
     AnyEvent,
@@ -172,6 +172,9 @@ class _LatestFacts:
 
     def picture(self, picture: Picture) -> PictureContent | None:
         return self._facts.picture(picture)
+
+    def answer_blocks(self, answer: BlobDigest) -> Sequence[Mapping[str, object]]:
+        return self._facts.answer_blocks(answer)
 
     def cycle_ended_by(self, seq: int) -> CycleSummary | None:
         return self._cycle if seq == self._stop else None

@@ -177,7 +177,7 @@ def _finished(event: ExecutionFinished, shown: Shown, facts: Facts) -> Step:
     if running.act is not None:
         return _only_act_finished(event, running, shown, facts)
     shown, before = announcement(running.call, shown, facts)
-    plain, rich = _rich(event, facts)
+    plain, rich = _rich(replace(event, pictures=()) if running.has_contents else event, facts)
     own, end = _own(plain, running)
     output, answer = (_split_result(own)[0], _split_result(plain)[1]) if running.is_typed else (result_text(own), "")
     output = "\n".join(filter(None, (output, end)))
@@ -248,7 +248,7 @@ def _only_act_finished(event: ExecutionFinished, running: RunningStatement, show
     assert act is not None
     is_typed = running.is_typed and act.result.status == "ok"
     effect = calls.act_effect(act, shown)
-    content = calls.act_content(act, shown, facts, with_result=not is_typed)
+    content = [*calls.act_content(act, shown, facts, with_result=not is_typed), *calls.contents(act.result, facts)]
     printed = output_text(event)
     if printed and not _repeats(printed, (*running.outputs, act.result.text)):
         content.append(text_block(printed))

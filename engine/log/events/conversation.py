@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from msgspec import Struct, field
 
 from ...core.execution import Display, Location, StatementNumber
-from ...core.ids import EventId, LlmResponseId, MessageId, ToolCallId
+from ...core.ids import BlobDigest, EventId, LlmResponseId, MessageId, ToolCallId
 from ...core.pictures import Picture
 from ...core.text import Exact, Named
 from .base import Event
@@ -121,6 +121,7 @@ class ToolResult(Event, frozen=True, kw_only=True):
     """The result of the call `tool_call_id`, which has one at most. `parent_id` is the call's.
 
     `locations` are the first few places that it mentions, as absolute paths. A model gets the `pictures` after `text`.
+    `answer` is the stored answer of an MCP server, if it has more than text: JSON with the blocks of `content`.
     """
 
     kind: ClassVar[str] = "tool_result"
@@ -131,6 +132,7 @@ class ToolResult(Event, frozen=True, kw_only=True):
     parent_id: ToolCallId | None = None
     locations: tuple[Location, ...] = ()
     pictures: tuple[Picture, ...] = ()
+    answer: BlobDigest | None = None
 
 
 class ResultRerendered(Event, frozen=True, kw_only=True):

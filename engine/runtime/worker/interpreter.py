@@ -319,7 +319,7 @@ class Interpreter:
             status=result.status,
             value=result.value,
             markdown=result.markdown,
-            picture=result.picture,
+            pictures=result.pictures,
             exception=result.exception,
             time_ms=result.time_ms,
             displays=report.displays,

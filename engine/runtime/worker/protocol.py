@@ -467,7 +467,7 @@ class Ran(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     status: ExecutionStatus
     value: str | None = None
     markdown: str = ""
-    picture: ShownPicture | None = None
+    pictures: tuple[ShownPicture, ...] = ()
     exception: ExceptionInfo | None = None
     time_ms: float = 0.0
     displays: tuple[Display, ...] = ()

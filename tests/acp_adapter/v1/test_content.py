@@ -6,6 +6,8 @@ import pytest
 
 from acp_adapter import v1
 from acp_adapter.jsonrpc.messages import ProtocolError
+from acp_adapter.v1.content import contents_in
+from acp_adapter.wire import to_wire
 from engine.core.pictures import GivenPicture
 from engine.log.events.conversation import Attachment
 
@@ -74,3 +76,10 @@ def test_an_empty_prompt_is_refused() -> None:
 )
 def test_pictures_of_a_prompt_are_named(block: dict[str, object], name: str, uri: str) -> None:
     assert read_prompt(TEXT, block) == ("look", GivenPicture(name, "image/png", b"\0\1\2", uri))
+
+
+def test_contents_of_a_server_stay_as_they_came() -> None:
+    image = {"type": "image", "data": "AAEC", "mimeType": "image/png", "annotations": {"audience": ["user"]}}
+    sound = {"type": "audio", "data": "AAEC", "mimeType": "audio/wav"}
+    found = contents_in([{"type": "text", "text": "x"}, image, {"type": "image"}, {"type": "video"}, sound])
+    assert [to_wire(each) for each in found] == [image, sound]

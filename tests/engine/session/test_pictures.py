@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -82,3 +83,14 @@ async def test_pictures_of_a_prompt_keep_their_places() -> None:
     assert [each.name for each in pictures_in(shown)] == ["a.png", "b.png"]
     size = f"{len(png())} bytes"
     assert user_text(shown) == f"see [picture a.png, 8x6, {size}], then [picture b.png, 8x6, {size}]!"
+
+
+async def test_blocks_of_an_answer_are_read_as_they_came() -> None:
+    store = MemoryStore(FixedClock())
+    kept = pictures(png(), store=store)
+    blocks = [{"type": "audio", "data": "AAEC", "mimeType": "audio/wav"}]
+    answer = store.blob_put(Storable(msgspec.json.encode({"content": [*blocks, "no block"], "data": None})))
+    assert kept.blocks(answer) == blocks
+    for other in (b"no JSON", b"[1]", b'{"content": 1}'):
+        assert kept.blocks(store.blob_put(Storable(other))) in ((), [])
+    assert kept.blocks(BlobDigest("blake2b-00")) == ()

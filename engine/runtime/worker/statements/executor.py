@@ -195,7 +195,8 @@ class Executor:
             result.value = f"{result.value}\n{form.note}"
         result.markdown = form.markdown
         if form.picture:
-            result.picture = ShownPicture(form.media_type, form.picture, form.name, form.pixels)
+            others = (ShownPicture(media_type, data) for media_type, data in form.others)
+            result.pictures = (ShownPicture(form.media_type, form.picture, form.name, form.pixels), *others)
 
     def _evaluate(self, body: CodeType | None, tail: CodeType | None) -> object:
         # Looked up first, because the builtins belong to the statement from then on.
@@ -267,7 +268,7 @@ class Result:
 
     value: str | None = None
     markdown: str = ""
-    picture: ShownPicture | None = None
+    pictures: tuple[ShownPicture, ...] = ()
     exception: ExceptionInfo | None = None
     time_ms: float = 0.0
     diff: NamespaceDiff = field(default_factory=NamespaceDiff)
@@ -455,7 +456,7 @@ def _ending(executed: Executed, record: Ending) -> Ending:
         status=result.status,
         value=result.value,
         markdown=result.markdown,
-        pictures=() if result.picture is None else (xxhash.xxh3_128_hexdigest(result.picture.data),),
+        pictures=tuple(xxhash.xxh3_128_hexdigest(picture.data) for picture in result.pictures),
         exception=result.exception,
         stdout=record.stdout,  # because even empty output has a digest, which must be equal
         stderr=record.stderr,

@@ -1,10 +1,10 @@
 """The rich form of a statement's last value, as notebooks show it: a picture, or Markdown.
 
-Asked are, in this order, a figure of matplotlib, a table of pandas or polars, and the value's own methods:
-`_repr_mimebundle_`, `_repr_png_`, `_repr_jpeg_`, `_repr_markdown_`. A view of a picture's file has the first one. No
-library is imported: only a module that the statement has loaded can have made the value. All of it is user code, so
-callers run it under the interrupt flag. It also has a time limit of its own. A failure is a `note`, and never the
-statement's. Must not know who shows the form. Used by the executor.
+Asked are, in this order, a figure of matplotlib, a table of pandas or polars, the pictures of an MCP server's answer,
+and the value's own methods: `_repr_mimebundle_`, `_repr_png_`, `_repr_jpeg_`, `_repr_markdown_`. A view of a picture's
+file has the first one. No library is imported: only a module that the statement has loaded can have made the value. All
+of it is user code, so callers run it under the interrupt flag. It also has a time limit of its own. A failure is a
+`note`, and never the statement's. Must not know who shows the form. Used by the executor.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple, cast
 from ....core.pictures import DECODED, JPEG, LARGEST_BYTES, PNG, size_text
 from ....core.text import cut_line, cut_middle, more
 from ....files.view import ViewHandle
+from ...results import ServerAnswer
 
 SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 0.5
@@ -42,7 +43,8 @@ _BUNDLE: Final = "_repr_mimebundle_"
 class RichForm(NamedTuple):
     """`picture` with its `media_type`, or `markdown`, or neither. `note` is a line about a form that failed.
 
-    `name` and `pixels` are a view's, for the file of a picture and the size of its copy.
+    `name` and `pixels` are a view's, for the file of a picture and the size of its copy. `others` are further pictures,
+    each with its media type.
     """
 
     markdown: str = ""
@@ -51,6 +53,7 @@ class RichForm(NamedTuple):
     note: str = ""
     name: str = ""
     pixels: int = 0
+    others: tuple[tuple[str, bytes], ...] = ()
 
 
 NOTHING: Final = RichForm()
@@ -117,8 +120,13 @@ def _form(value: object, begins: Callable[[str], None]) -> RichForm:
     if table is not None:
         begins("its table")
         return RichForm(markdown=table())
-    if isinstance(value, type):
-        return NOTHING
+    if isinstance(value, ServerAnswer):
+        begins("its pictures")
+        return _of_server(value)
+    return NOTHING if isinstance(value, type) else _of_methods(value, begins)
+
+
+def _of_methods(value: object, begins: Callable[[str], None]) -> RichForm:
     kind = type(value)
     if hasattr(kind, _BUNDLE):
         begins(_BUNDLE)
@@ -173,9 +181,29 @@ def _wrong(name: str, data: object) -> RichForm:
 
 
 def _picture(name: str, data: bytes, media_type: str) -> RichForm:
-    if len(data) > LARGEST_BYTES:
-        return RichForm(note=f"[{name} made {size_text(len(data))}; at most {size_text(LARGEST_BYTES)} are shown]")
-    return RichForm(picture=data, media_type=media_type)
+    return _too_large(name, len(data)) if len(data) > LARGEST_BYTES else RichForm(picture=data, media_type=media_type)
+
+
+def _too_large(name: str, size: int) -> RichForm:
+    return RichForm(note=f"[{name} made {size_text(size)}; at most {size_text(LARGEST_BYTES)} are shown]")
+
+
+def _of_server(answer: ServerAnswer) -> RichForm:
+    """Return the pictures in the answer of an MCP server, as images and as blobs of resources."""
+    found: list[tuple[str, bytes]] = []
+    for block in answer.content:
+        resource = block.get("resource")
+        held = cast("dict[str, Any]", resource) if isinstance(resource, dict) else block
+        media_type, data = held.get("mimeType"), held.get("blob") if held is resource else held.get("data")
+        if isinstance(media_type, str) and media_type in DECODED and isinstance(data, str):
+            found.append((media_type, a2b_base64(data)))
+    size = sum(len(data) for _, data in found)
+    if not found:
+        return NOTHING
+    if size > LARGEST_BYTES:
+        return _too_large("the server", size)
+    (media_type, picture), *others = found
+    return RichForm(picture=picture, media_type=media_type, others=tuple(others))
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from engine.core.pictures import LARGEST_BYTES, PNG
+from engine.runtime.results import ServerAnswer
 from engine.runtime.worker.statements import rich
 from engine.runtime.worker.statements.rich import MARKDOWN_CHARS, NOTHING, RichForm, rich_form
 from tests.support.pictures import opened, png
@@ -137,3 +138,16 @@ def test_tables_of_polars_are_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(rich.sys.modules, "polars", type("polars", (), {"DataFrame": DataFrame}))
     assert rich_form(DataFrame()).markdown == "| a | b |\n| --- | --- |\n| 1 | x |\n\n1 rows x 2 columns"
+
+
+def test_answers_of_servers_are_their_pictures() -> None:
+    image = {"type": "image", "data": b64encode(png()).decode(), "mimeType": PNG}
+    resource = {"uri": "x:", "blob": b64encode(png(9, 9)).decode(), "mimeType": PNG}
+    sound = {"type": "audio", "data": "AAEC", "mimeType": "audio/wav"}
+    answer = ServerAnswer([{"type": "text", "text": "x"}, sound, image, {"type": "resource", "resource": resource}])
+    assert rich_form(answer) == RichForm(picture=png(), media_type=PNG, others=((PNG, png(9, 9)),))
+    assert rich_form(ServerAnswer([sound])) == NOTHING
+    broken = rich_form(ServerAnswer([{**image, "data": "A"}]))
+    assert broken.note.startswith("[its pictures raised Error: ")
+    large = b64encode(bytes(LARGEST_BYTES // 2 + 1)).decode()
+    assert "at most 20.0 MB" in rich_form(ServerAnswer([{**image, "data": large}] * 2)).note
