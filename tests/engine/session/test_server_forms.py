@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import mcp_types as types
 import pytest
+from mcp.server.mcpserver import Context, MCPServer
 
-from engine import Form, FormAnswer, Session
+from engine import Form, FormAnswer, HttpServer, Session
 from engine.core.clock import SystemClock
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.forms import Field
 from engine.log.store.memory import MemoryStore
 from engine.session import servers as module
 from engine.session.tools.mcp_client import MOST_FORMS, TOO_MANY_FORMS
+from tests.engine.session import test_http_servers
 from tests.engine.session.test_servers import ran, requests, server
 from tests.support.forms import FixedForms, accepted
 from tests.support.sessions import events_of, session_in
@@ -160,3 +163,32 @@ async def test_cancel_ends_the_forms_of_the_call(tmp_path: Path) -> None:
         ended = {event.tool_call_id for event in events_of(session, ToolResult)}
         assert {event.tool_call_id for event in events_of(session, ToolCall) if event.parent_id} <= ended
         assert (await ran(session, "test.add_one(n=1).text")).value == "'2'"
+
+
+def asking_in_its_result() -> MCPServer:
+    """A server of protocol 2026-07-28, whose question is the result of a first call."""
+    made = MCPServer("asking")
+
+    @made.tool()
+    async def seats(ctx: Context) -> str | types.InputRequiredResult:
+        if ctx.input_responses is None:
+            form = types.ElicitRequestFormParams(message="How many?", requested_schema=SCHEMA)
+            return types.InputRequiredResult(input_requests={"n": types.ElicitRequest(params=form)})
+        (answer,) = ctx.input_responses.values()
+        return json.dumps(answer.model_dump(exclude_none=True) if isinstance(answer, types.ElicitResult) else None)
+
+    return made
+
+
+async def test_question_in_a_result_is_asked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(test_http_servers, "offering", asking_in_its_result)
+    user = FixedForms([accepted(seats=2)])
+    async with (
+        test_http_servers.serving("http") as site,
+        session_in(tmp_path, servers=[HttpServer(name="web", url=site.url)]) as session,
+    ):
+        session.attach(None, None, user)
+        finished = await ran(session, "print(web.seats().text)")
+        assert finished.exception is None, finished.exception
+        assert json.loads(finished.stdout.text)["content"] == {"seats": 2}
+        assert user.forms[0].server == "web"
