@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance.suites.acp1_client.permitting import CANCEL_NOW
 from tests.conformance.suite_runs import PEERS
 
 pytestmark = pytest.mark.slow
@@ -45,7 +46,7 @@ def typed(agent: str, text: str, *defect: str) -> str:
         assert client.stderr
         for line in client.stderr:
             shown.append(line)
-            if "stop this turn now" in line:
+            if CANCEL_NOW in line:
                 client.send_signal(signal.SIGINT)
     return "".join(shown)
 

@@ -44,7 +44,7 @@ async def test_client_python_writes_only_in_roots_and_scratch(project: Path) -> 
             said = await caller.error("run", code=code)
             assert "outside.txt" not in os.listdir(project.parent), what
             assert "Error" in said, (what, said)
-        assert "nobody can be asked" in await caller.error("run", code="bash('true', outside=True)")
+        assert "no user can be asked" in await caller.error("run", code="bash('true', outside=True)")
         for code in (
             "open('own.txt', 'w').write('x')",
             "write('tool.txt', 'x')",

@@ -118,8 +118,9 @@ async def test_no_server_call_is_repeated_after_a_kill(tmp_path: Path, project: 
         "Call read_text_file of MCP server files",
     ]
     assert (project / "b.txt").read_text() == "once"
-    told = [each.title for each in editor.updates if getattr(each, "title", "") and "MCP server" in each.title]
-    assert sorted(told) == [f"MCP server {name}" for name in ("dead", "files", "git", "test")]
+    texts = [getattr(getattr(each, "content", None), "text", "") for each in editor.updates]
+    told = [text.split("'")[1] for text in texts if text.startswith("MCP server '")]
+    assert sorted(told) == ["dead", "files", "git", "test"]
 
     (project / "b.txt").unlink()
     forget_branch(project)
@@ -220,7 +221,7 @@ def test_server_secrets_are_in_no_file_or_message(tmp_path: Path) -> None:
         agent.prompt(session, "nobody.x(n=got)", seconds=LONG)
         agent.prompt(session, "raise ValueError(got)", seconds=LONG)
         said = json.dumps(agent.received)
-    assert "MCP server nobody" in said
+    assert "MCP server 'nobody'" in said
     assert secret not in said + agent.stderr.decode()
     shown = subprocess.run(
         [str(AGENT.parent / "rewindow"), "export", session],

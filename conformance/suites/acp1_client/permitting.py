@@ -24,6 +24,7 @@ from conformance.traffic import Message, Traffic
 from conformance.values import Object, as_list, as_object, at
 
 _METHOD: Final = "session/request_permission"
+CANCEL_NOW: Final = "Please cancel this turn now; a test waits for that."
 
 
 def _asked(traffic: Traffic) -> list[Message]:
@@ -302,9 +303,7 @@ def _run_elicitation(turn: Turn) -> None:
 
 
 def _wait_for_cancel(turn: Turn) -> None:
-    turn.update(
-        "agent_message_chunk", content={"type": "text", "text": "Please cancel this turn now; a test waits for that.\n"}
-    )
+    turn.update("agent_message_chunk", content={"type": "text", "text": f"{CANCEL_NOW}\n"})
     turn.driver.interrupt()
     if turn.driver.wait(lambda message: message.get("method") == "session/cancel") is None:
         raise StoppedError("the client did not cancel its turn on SIGINT")

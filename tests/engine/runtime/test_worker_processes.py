@@ -200,7 +200,7 @@ LOADED = {
     "runtime.worker.forking": "checkpoint child forked outlining realm zygote",
     "runtime.worker.guarding": "guard origins outside routes",
     "runtime.worker.handles": "board live_nodes outlines states trees",
-    "runtime.worker.keeping": "constructors keeper naming pickler reasons writing",
+    "runtime.worker.keeping": "constructors naming pickler reasons value_keeper writing",
     "runtime.worker.processes": "brands ending memory program quiet_fork system",
     "runtime.worker.statements": "effects executor output rich",
     "runtime.worker.writes": "advice opening staging touching tree",
