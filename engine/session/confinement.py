@@ -256,7 +256,8 @@ class Confinement:
         self._check_shut()
         if self._marks == marks:
             return
-        if not self._protection.opened_before <= self._opened_before:
+        is_new = any(mark is not None and self._marks.get(path) is None for path, mark in marks.items())
+        if is_new or not self._protection.opened_before <= self._opened_before:
             raise EnvironmentUnavailableError("programs may have opened what is protected now")
         before = self._marks
         await anyio.to_thread.run_sync(self._take_late, before)
