@@ -148,6 +148,8 @@ _MOST: Final = 50
 """Number of repositories whose places are returned, because each mount takes time."""
 _MOST_ROWS: Final = 100
 """Number of files and directories of the table that are returned, for the same reason."""
+_MOST_NAMED: Final = 100
+"""Number of files that the configuration of one repository names and that are returned, for the same reason."""
 _MOST_CLOSED: Final = 100
 """Number of directories that may not be listed and are returned, for the same reason."""
 _LOOKED_AT: Final = 1_000
@@ -266,7 +268,7 @@ class Protection:
             linked += (os.path.join(folder, row.name) for folder in map(str, PurePath(root).parents) for row in ROWS)
             for repository in (git, *repositories[:_MOST], *_repositories_above(root)):
                 shut += _shut_in(repository)
-                named.update(named_by(repository, _top_of(repository), self._roots, read, looks))
+                named.update(islice(named_by(repository, _top_of(repository), self._roots, read, looks), _MOST_NAMED))
             if is_inside(base := _configuration(), (root,)):
                 for name in _MADE:
                     with suppress(OSError):

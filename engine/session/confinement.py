@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Final, TypeVar
 
 import anyio
@@ -37,6 +38,8 @@ from .policy import Questions
 T = TypeVar("T")
 
 SWITCHED_OFF: Final = "the setting sandbox is off"
+MOST_APPEARED: Final = 100
+"""How many new files of a statement are looked at and named."""
 SHUT: Final = (
     "you may not read {path}, so it is unknown what other programs run there, and statements could change it; "
     "run: chmod -R u+rX {path}"
@@ -291,9 +294,10 @@ class Confinement:
         """
         late, self._late = self._late, []
         before = self._marks
-        return (
-            late if before is None else [*late, *await self._searched(lambda: list(self._protection.appeared(before)))]
-        )
+        if before is None:
+            return late
+        found = await self._searched(lambda: list(islice(self._protection.appeared(before), MOST_APPEARED)))
+        return [*late, *found][:MOST_APPEARED]
 
     async def _searched(self, search: Callable[[], T]) -> T:
         """Run what asks for the protected files, on a thread if these must be searched for again."""

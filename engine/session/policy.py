@@ -66,7 +66,8 @@ from ..log.redaction import Redactor, redact_struct
 
 STATEMENTS: Final = "statements"
 _FILES: Final = "files:"
-_COMMANDS: Final = "commands:"
+_COMMANDS: Final = "commands in:"
+"""A directory, and the words with which a command there begins."""
 _SAME: Final = "command:"
 """A directory, a command in which each character counts, and whether it runs outside of the sandbox."""
 _CALLS: Final = "calls:"
@@ -399,7 +400,7 @@ def scope_of(subject: PermissionSubject, roots: tuple[str, ...]) -> str:
             return scopes.pop() if len(scopes) == 1 else ""
         case CommandSubject():
             words = _placed_words(subject)
-            return _COMMANDS + msgspec.json.encode(words).decode() if words else _same(subject)
+            return _COMMANDS + msgspec.json.encode([subject.cwd, *words]).decode() if words else _same(subject)
         case ServerCallSubject(server=server, tool=tool):
             return _CALLS + msgspec.json.encode([server, tool]).decode()
         case SiteSubject(site=site):
@@ -427,8 +428,8 @@ def covers(scope: str, subject: PermissionSubject) -> bool:
                 return scope == _same(subject)
             if not scope.startswith(_COMMANDS) or (words := _placed_words(subject)) is None:
                 return False
-            prefix = msgspec.json.decode(scope.removeprefix(_COMMANDS), type=list[str])
-            return words[: len(prefix)] == prefix
+            place, *prefix = msgspec.json.decode(scope.removeprefix(_COMMANDS), type=list[str])
+            return place == subject.cwd and words[: len(prefix)] == prefix
 
 
 def phrase(scope: str, cwd: str) -> str:
@@ -452,11 +453,12 @@ def phrase(scope: str, cwd: str) -> str:
         _, command, _ = msgspec.json.decode(scope.removeprefix(_SAME), type=tuple[str, str, bool])
         return f"exactly this command: {cut_line(printable(command), _PHRASE_CHARS)}"
     if scope.startswith(_COMMANDS):
-        words = msgspec.json.decode(scope.removeprefix(_COMMANDS), type=list[str])
+        place, *words = msgspec.json.decode(scope.removeprefix(_COMMANDS), type=list[str])
         here = f"{os.path.realpath(cwd)}/"
         if words[0].startswith(here):
             words[0] = f"./{words[0].removeprefix(here)}"
-        return f"commands that begin with {cut_line(shlex.join(words), _PHRASE_CHARS)}"
+        where = "" if f"{place}/" == here else f" in {cut_line(printable(place.removeprefix(here)), _PHRASE_CHARS)}"
+        return f"commands that begin with {cut_line(shlex.join(words), _PHRASE_CHARS)}{where}"
     return ""
 
 

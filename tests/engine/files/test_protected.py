@@ -832,3 +832,11 @@ def test_a_part_of_a_repository_that_its_owner_may_not_read_is_named(tmp_path: P
     command = [sys.executable, "-c", SHUTS, str(tmp_path), os.path.join(tmp_path, shut).rstrip("/")]
     done = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_files_that_one_configuration_names_are_bounded(tmp_path: Path) -> None:
+    names = [f"s{number}.sh" for number in range(150)]
+    aliases = "".join(f"\ta{number} = !./{name}\n" for number, name in enumerate(names))
+    lay(tmp_path, {".git/config": f"[alias]\n{aliases}", **dict.fromkeys(names, "")}, ".git")
+    named = [each for each in places(tmp_path) if each.endswith(".sh")]
+    assert len(named) == 100

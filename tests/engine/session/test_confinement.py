@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import get_args
@@ -132,6 +132,39 @@ async def test_nothing_runs_beside_a_repository_that_may_not_be_read(
         os.mkdir(os.path.join(session.cwd, "newer"))
         await turns(session)
     assert [source for source, _ in kernel.ran_in] == ["x = 1", "y = 2"]
+
+
+def envrc_appears(folder: Path) -> None:
+    (folder / ".envrc").write_text("")
+
+
+def script_is_named(folder: Path) -> None:
+    (folder / ".git/config").write_text("[core]\n\tfsmonitor = ./watch.sh\n")
+
+
+def nothing_protected_changes(folder: Path) -> None:
+    (folder / "notes.md").write_text("")
+
+
+@pytest.mark.parametrize(
+    ("change", "workers"), [(envrc_appears, 2), (script_is_named, 2), (nothing_protected_changes, 1)]
+)
+async def test_what_programs_may_have_open_ends_them_when_it_becomes_protected(
+    tmp_path: Path, change: Callable[[Path], None], workers: int
+) -> None:
+    kernel = Kernel()
+    async with served(tmp_path, kernel, writes("x = 1", "y = 2", "z = 3")) as session:
+        folder = Path(session.cwd)
+        for name in ("objects", "refs"):
+            (folder / ".git" / name).mkdir(parents=True)
+        for name in (".git/HEAD", ".git/config", "watch.sh"):
+            (folder / name).touch()
+        session.set_mode("auto")
+        await turns(session)
+        change(folder)
+        await turns(session, 2)
+    assert len(kernel.domains) == workers
+    assert [source for source, _ in kernel.ran_in] == ["x = 1", "y = 2", "z = 3"]
 
 
 async def test_no_other_session_waits_for_a_search_for_protected_files(

@@ -71,7 +71,7 @@ class Asked:
     ("subject", "offer"),
     [
         (StatementSubject("x"), "all statements of this session"),
-        (command("git status"), "commands that begin with git status"),
+        (command("git status"), "commands that begin with git status in /w"),
         (command("git status; rm -rf ."), "exactly this command: git status; rm -rf ."),
         (command("echo $HOME"), "exactly this command: echo $HOME"),
         (command("x" * 3_000), ""),
@@ -123,7 +123,9 @@ async def test_the_latest_answer_that_covers_it_counts(tmp_path: Path) -> None:
     asked = Asked(tmp_path, no)
     assert await asked.decide(command("make")) == ["rejected"]
     asked.log.append(
-        PermissionAnswered(tool_call_id=CALL, scope='commands:["make","test"]', outcome="allowed", remembered=True)
+        PermissionAnswered(
+            tool_call_id=CALL, scope='commands in:["/w","make","test"]', outcome="allowed", remembered=True
+        )
     )
     assert await asked.decide(command("make test"), command("make")) == ["allowed", "rejected"]
 
