@@ -277,6 +277,8 @@ class Protection:
             found.update(dict.fromkeys((*sorted(named), *rows[:_MOST_ROWS])))
         # Not forgotten while it is there: whoever makes many others could have it left out.
         own = self.installation.parts
+        above = (folder for part in own for folder in self._above(part))
+        shut += (folder for folder in above if _is_shut(folder, os.R_OK | os.X_OK))
         found.update(dict.fromkeys(each for each in self._found if each not in own and _may_exist(each)))
         for place in (
             *linked,
@@ -296,14 +298,6 @@ class Protection:
     def current_places(self) -> tuple[str, ...]:
         """Return the places, with a new search only if something may have appeared since the last one."""
         return (*self._found, *self._closed) if self._found_marks == self.marks() else self.places()
-
-    @property
-    def opened_before(self) -> frozenset[str]:
-        """The paths, as the last search found them, that a program may have opened before they became protected.
-
-        Configurations name them, links lead to them, or they may not be listed any more.
-        """
-        return frozenset(filter(os.path.lexists, (*self._named_anywhere, *self._led_to, *self._closed)))
 
     def appeared(self, before: Mapping[str, Mark | None]) -> Iterator[Appeared]:
         """Yield the files that have appeared since `marks` returned `before`; for a directory, some of the files in it.

@@ -143,8 +143,6 @@ class Confinement:
         """The state of protected files when the sandbox was chosen."""
         self._marks: Mapping[str, Mark | None] | None = None
         """The state of the files that the kernel protects now; None if statements can write none of them anyway."""
-        self._opened_before: frozenset[str] = frozenset()
-        """What was protected when the sandbox was chosen, though it existed before without protection."""
         self._is_exposed = False
         """Whether the last worker saw a directory that must be hidden."""
         self._late: list[Appeared] = []
@@ -199,7 +197,6 @@ class Confinement:
 
     def _choose_places(self) -> None:
         self._protection.places()
-        self._opened_before = self._protection.opened_before
         self._chosen_marks = self._protection.marks()
         self._places = self._protection.current_places()
 
@@ -247,8 +244,8 @@ class Confinement:
     async def hold(self, environment: Environment) -> None:
         """Let the kernel protect files that were made or replaced since the last time.
 
-        Raises EnvironmentUnavailableError, also if a hidden directory was made anew, or something that existed is
-        protected only now: a fresh worker hides it, and ends the programs that have it open.
+        Raises EnvironmentUnavailableError, also if a hidden directory was made anew, or a file is
+        protected that was not before: a fresh worker hides it, and ends the programs that may have it open.
         """
         if not self._is_hiding(environment):
             self._is_exposed = True
@@ -259,8 +256,7 @@ class Confinement:
         self._check_shut()
         if self._marks == marks:
             return
-        is_new = any(mark is not None and self._marks.get(path) is None for path, mark in marks.items())
-        if is_new or not self._protection.opened_before <= self._opened_before:
+        if any(mark is not None and self._marks.get(path) is None for path, mark in marks.items()):
             raise EnvironmentUnavailableError("programs may have opened what is protected now")
         before = self._marks
         await anyio.to_thread.run_sync(self._take_late, before)

@@ -793,15 +793,17 @@ def test_a_directory_that_may_not_be_listed_is_held_with_what_was_found_in_it(tm
 
 SHUTS: Final = """
 import os, sys
+from engine.files.installation import Installation
 from engine.files.protected import Protection
 from engine.runtime.sandbox.entering import keep_only
 keep_only(())  # root may read everything
 root, shut = sys.argv[1:]
-known = Protection((root,))
+installation = Installation((f"{root}/tools/venv",))
+known = Protection((root,), installation)
 known.places()
 assert known.shut == ""
 os.chmod(shut, 0)
-found = Protection((root,))
+found = Protection((root,), installation)
 for each in (known, found):
     each.places()
     assert each.shut == shut, each.shut
@@ -824,11 +826,12 @@ for each in (known, found):
         ".git/modules",
         ".git/modules/lib",
         "deep/app/.git",
+        "tools",
     ],
 )
 def test_a_part_of_a_repository_that_its_owner_may_not_read_is_named(tmp_path: Path, shut: str) -> None:
     files = (".git/config", ".git/worktrees/w/config.worktree", ".git/modules/lib/config", "deep/app/.git/config")
-    lay(tmp_path, dict.fromkeys(files, ""), ".git", "deep/app/.git")
+    lay(tmp_path, {**dict.fromkeys(files, ""), "tools/venv/pyvenv.cfg": ""}, ".git", "deep/app/.git")
     command = [sys.executable, "-c", SHUTS, str(tmp_path), os.path.join(tmp_path, shut).rstrip("/")]
     done = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
