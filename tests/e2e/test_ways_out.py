@@ -218,6 +218,9 @@ def acp(left: Left, home: Home, project: Project, variables: dict[str, str]) -> 
         agent.prompt(session, f"/rewind 2 {key_of('argument')}", seconds=SECONDS)
         other = agent.call("session/fork", {"sessionId": session, **params})["sessionId"]
         agent.call("session/close", {"sessionId": other})
+        for named in (session, other):  # one is open, the other is only stored
+            agent.call("session/set_title", {"sessionId": named, "title": key_of("argument")})
+            agent.call("session/status", {"sessionId": named})
         agent.call("session/list", {})
         left.said["acp"] += map(json.dumps, agent.received)
         left.said["store"] += raw(home.state)
