@@ -2,7 +2,7 @@
 
 Made by the Board's `view`. A paused handle keeps its revision, whatever is set on it; Refresh and Run take the current
 content, and so do ticks while it runs. The module also has the handle's state as plain data, and the work that the host
-can prepare for it. 680 lines, because they are the methods of one object and share its private state.
+can prepare for it. Over 700 lines, because they are the methods of one object and share its private state.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Questions to the user about permissions, and the answers.
 
 A question shows its subject in full: statement, file change, file tree change, command, server call, web address or
-rebuild. Data
-only, and the Protocol of those that ask. Must not know when a question is due: that is `session.policy`.
+rebuild. Data only, and the Protocol of those that ask. Must not know when a question is due: that is `session.policy`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ secret, only its digest is recorded. The modules in `tools` return plain data, o
 they would run. This module checks the mode, asks, acts, and records.
 
 A written file is recorded whatever happens to the statement, so no cancel may come between an act and its record.
-`statements` makes one `ToolCalls` for each execution. Over 500 lines, because an act and its record must stay together.
+`statements` makes one `ToolCalls` for each execution. Over 700 lines, because an act and its record must stay together.
 """
 
 from __future__ import annotations
