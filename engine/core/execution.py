@@ -29,6 +29,10 @@ StatementNumber = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 UNREAD: Final = "unread-"
 """The prefix of a digest that stands for the state of a file whose content was not read."""
+LINK: Final = "link-"
+"""The prefix of a digest that stands for a symbolic link; its content is the path that the link names."""
+DIRECTORY: Final = "directory"
+"""The digest of a directory, which has no content of its own."""
 WORKER_DIED: Final = "WorkerDied"
 """The exception type of an execution whose process ended. The namespace is as before the statement."""
 NOT_RUN: Final = "NotRun"

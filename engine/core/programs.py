@@ -70,7 +70,8 @@ class CommandOutput(Struct, frozen=True, kw_only=True):
 class CommandOutcome(Struct, frozen=True, kw_only=True):
     """How a program ended: with an exit `code`, by a `signal`, or by us.
 
-    We end it if it `timed_out`, if it is `stopped` at `stop_at`, or for the `reason` given.
+    We end it if it `timed_out`, if it is `stopped` at `stop_at`, or for the `reason` given. `changed` names the files
+    that it made, changed and removed.
     """
 
     code: int | None = None
@@ -78,6 +79,7 @@ class CommandOutcome(Struct, frozen=True, kw_only=True):
     timed_out: bool = False
     stopped: bool = False
     reason: str = ""
+    changed: str = ""
     stdout: CommandOutput = field(default_factory=CommandOutput)
     stderr: CommandOutput = field(default_factory=CommandOutput)
     seconds: float = 0.0

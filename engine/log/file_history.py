@@ -23,8 +23,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..core.execution import UNREAD, Artifact
-from ..core.ids import ExecutionId, Seq, ToolCallId
+from ..core.execution import DIRECTORY, UNREAD, Artifact
+from ..core.ids import BlobDigest, ExecutionId, Seq, ToolCallId
 from ..core.text import ELLIPSIS, more, plural, printable
 from .events import Event
 from .events.conversation import ToolCall, ToolResult
@@ -70,16 +70,27 @@ def restorable(since: Iterable[Event]) -> Restorable:
                 _take(found, _as_written(event))
             case Rewound(restored=restored):
                 for file in restored:
-                    if file.path not in found and file.present is None and file.present_digest:
+                    if file.path not in found and is_unknown(file.present, file.present_digest):
                         lost[file.path] = "its earlier content is not stored"
                     _take(found, file, undone=True)
             case _:
                 pass
-    changed = [file for file in found.values() if file.present_digest != file.wanted_digest]
+    changed = [file for file in found.values() if _differs(file)]
     return Restorable(
         tuple(file for file in changed if file.path not in lost),
         tuple(FileLeft(path=file.path, reason=lost[file.path]) for file in changed if file.path in lost),
     )
+
+
+def _differs(file: FileToRestore) -> bool:
+    if file.present_digest != file.wanted_digest:
+        return True
+    return None not in (file.present_mode, file.wanted_mode) and file.present_mode != file.wanted_mode
+
+
+def is_unknown(content: BlobDigest | None, digest: str) -> bool:
+    """Return whether something was there whose content is not stored. A directory has none."""
+    return content is None and digest not in ("", DIRECTORY)
 
 
 def open_rewind(events: Iterable[Event]) -> RewindBegun | None:
@@ -143,8 +154,10 @@ def _as_written(event: FileWritten) -> FileToRestore:
 
 
 def _why_not(event: FileWritten, note: str) -> str:
-    """Return why the earlier content is not stored; empty if it is, or if there was no file."""
-    if event.before is not None or not event.before_digest:
+    """Return why the earlier content is not restored; empty if it is, or if there was no file."""
+    if event.unsure:
+        return event.unsure
+    if not is_unknown(event.before, event.before_digest):
         return ""
     if event.before_digest.startswith(UNREAD):
         return f"its earlier content is not stored, because {note}" if note else "its earlier content was not read"

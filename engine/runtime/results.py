@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Any, Final, Protocol, SupportsIndex, cast, overload, runtime_checkable
 
@@ -103,6 +103,7 @@ class Completed:
         signal: the name of the signal that killed it, if any.
         reason: why the host stopped it, if not for its time limit.
         seconds: how long it ran; ignored by `==`.
+        changed: the files that it made, changed and removed, in a line; empty for none.
     """
 
     code: int | None
@@ -112,12 +113,18 @@ class Completed:
     signal: str | None
     reason: str
     seconds: float = field(compare=False)
+    changed: str = ""
+
+    def __setstate__(self, state: list[object]) -> None:
+        # A copy by an earlier version has no `changed`.
+        for each, value in zip(fields(self), [*state, ""], strict=False):
+            object.__setattr__(self, each.name, value)
 
     def __repr__(self) -> str:
-        output, end = cut_middle(self.output, SHOWN_CHARS), self._end()
-        if not output:
-            return end or "(no output)"
-        return f"{output.removesuffix(chr(10))}\n({end})" if end else output.removesuffix("\n")
+        output, end = cut_middle(self.output, SHOWN_CHARS).removesuffix("\n"), self._end()
+        ends = [f"({end})"] if end and output else [end] if end else []
+        changed = [f"(files: {self.changed})"] if self.changed else []
+        return "\n".join([*([output] if output else []), *ends, *changed]) or "(no output)"
 
     def _end(self) -> str:
         """How it ended, if it failed."""

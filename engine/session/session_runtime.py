@@ -65,6 +65,7 @@ from .saved_state import CheckpointSaver, HistoryLimit, Revisions, ValueSaver
 from .statements import StatementRunner, Ticker
 from .tool_calls import ToolContext
 from .tools import SeenFiles, Workspace
+from .working_tree.changes import TreeComparison
 
 T = TypeVar("T")
 
@@ -105,6 +106,7 @@ class SessionRuntime:
         seen = SeenFiles(parts.store.blob_get)
         log.follow_path(seen, SeenFiles.FOLLOWS)
         self._scratch = Scratch(settings.state_dir, parts.session_id)
+        self._comparison = TreeComparison(parts, workspace)
 
         # State that is saved for rebuilds
         revisions = Revisions(parts.store, parts.redactor)
@@ -148,6 +150,7 @@ class SessionRuntime:
             fetcher=Fetcher(settings.fetch_private),
             downloads=self._scratch.keep,
             seen=seen,
+            comparison=self._comparison,
             buffers=self.buffers,
             dismissed=dismissed,
             domain=lambda: self.environment.domain,
@@ -413,6 +416,7 @@ class SessionRuntime:
             await self._preparer.close()
             await self.environment.close()
         finally:
+            self._comparison.close()
             self._scratch.close()
             await self.parts.model.aclose()
 

@@ -14,12 +14,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import anyio
+import anyio.lowlevel
 import msgspec
 from msgspec.structs import replace
 
@@ -96,6 +98,7 @@ from .tools import (
 from .tools.ask import answered
 from .tools.fetch import site_of
 from .tools.mcp_listing import shown_arguments
+from .working_tree.changes import TreeComparison
 
 if TYPE_CHECKING:
     from httpx2 import URL
@@ -115,7 +118,16 @@ _NOT_STILL: Final = "it is protected, and the programs of the session could not 
 _OF_A_FILE: Final = frozenset(("read", "edit", "write"))
 """Operations on the content of one file, which may be unsaved."""
 _EXECUTE: Final = 0o111
+_BATCH: Final = 50
+"""Records after which other tasks run."""
 _EXECUTABLE: Final = "it is made executable"
+
+
+@dataclass(slots=True)
+class _Changed:
+    """What an act changed, in a line."""
+
+    text: str = ""
 
 
 class _Content(NamedTuple):
@@ -129,9 +141,9 @@ class _Content(NamedTuple):
 class ToolContext:
     """What the tool calls of one session share.
 
-    `downloads` keeps a file under a name, and returns its path. `seen` follows the log. `dismissed` ends the current
-    turn. `domain` is the current sandbox of statements, if any. `distrusted` are places where sandboxed statements may
-    have left programs.
+    `downloads` keeps a file under a name, and returns its path. `seen` follows the log. `comparison` finds what
+    commands and servers change. `dismissed` ends the current turn. `domain` is the current sandbox of statements, if
+    any. `distrusted` are places where sandboxed statements may have left programs.
     """
 
     parts: SessionParts
@@ -141,6 +153,7 @@ class ToolContext:
     fetcher: Fetcher
     downloads: Callable[[str, bytes], str]
     seen: SeenFiles
+    comparison: TreeComparison
     buffers: EditorBuffers
     dismissed: Callable[[], None]
     domain: Callable[[], Domain | None] = lambda: None
@@ -554,12 +567,30 @@ class ToolCalls:
                 asked = replace(asked, domain=replace(domain, read_only=places))
             else:
                 asked = replace(asked, distrusted=self._context.distrusted())
-        outcome = await environment.command(asked, show)
-        if program.asks:
-            self._log.append(command_event(call, self._execution, cwd, outcome))
-            if asked.domain is None:
-                await self._hold_again(environment)
-        return await anyio.to_thread.run_sync(program.answer, outcome)
+        if not program.asks:
+            return await anyio.to_thread.run_sync(program.answer, await environment.command(asked, show))
+        async with self._compared(call) as changed:
+            outcome = await environment.command(asked, show)
+        self._log.append(command_event(call, self._execution, cwd, outcome))
+        if asked.domain is None:
+            await self._hold_again(environment)
+        return await anyio.to_thread.run_sync(program.answer, replace(outcome, changed=changed.text))
+
+    @asynccontextmanager
+    async def _compared(self, call: ToolCallId) -> AsyncGenerator[_Changed]:
+        """Record what changes in the session's directories meanwhile, however it ends."""
+        found, begun = _Changed(), await self._context.comparison.begin()
+        try:
+            yield found
+        finally:
+            with anyio.CancelScope(shield=True):
+                changes = await self._context.comparison.end(begun, self._execution, call)
+                found.text = changes.text
+                for number, event in enumerate(changes.events, 1):
+                    self._log.append(event)
+                    self._written.add(event.path)
+                    if number % _BATCH == 0:
+                        await anyio.lowlevel.checkpoint()
 
     # --- MCP servers --------------------------------------------------------------------------------------------------
 
@@ -582,14 +613,14 @@ class ToolCalls:
                 server=meant.server, tool=meant.tool, arguments=shown_arguments(meant.arguments)
             )
             await self._permit(request, call, subject)
-            return EffectAnswer(
-                value=await servers.call(
+            async with self._compared(call):
+                value = await servers.call(
                     module,
                     meant,
                     lambda text: self._context.parts.journal.signal(OutputStreamed(call, "stdout", text)),
                     partial(self._fill_for_server, meant.server),
                 )
-            )
+            return EffectAnswer(value=value)
         except (OSError, AttributeError, TypeError, ValueError, RuntimeError) as error:
             return error_answer(error)
 

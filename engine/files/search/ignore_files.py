@@ -87,7 +87,7 @@ def _top(chain: list[str], roots: tuple[str, ...]) -> tuple[str, bool]:
 # --- ignore files ----------------------------------------------------------------------------------------------------
 
 
-_OF_GIT: Final = frozenset((IGNORE_FILES[-1], "exclude"))
+_OF_GIT: Final = (IGNORE_FILES[-1], "exclude")
 _KINDS: Final = (*IGNORE_FILES, "exclude")
 _LARGEST: Final = 1 << 20
 _SET: Final = re.compile(r"\[(?P<not>[!^]?)(?P<set>\]?(?:\[:[a-z]+:\]|\\.|[^\]\\])*)\]", re.DOTALL)
@@ -144,18 +144,24 @@ class IgnoreFiles:
     first of `IGNORE_FILES`. An entry is judged by its own name and path alone, because excluded directories are not
     entered. gitignore(5) describes the language; tests compare with git and ripgrep. No library parses it, because a
     worker runs the project's code, which may have another version. `in_repository`: git's rules are those of
-    repositories, and end where one begins.
+    repositories, and end where one begins. `git_only`: those of other programs do not count.
     """
 
-    __slots__ = ("_in_repository", "_levels")
+    __slots__ = ("_in_repository", "_kinds", "_levels")
 
-    def __init__(self, *, in_repository: bool, levels: tuple[_Level, ...] = ()) -> None:
+    def __init__(self, *, in_repository: bool, git_only: bool = False, levels: tuple[_Level, ...] = ()) -> None:
         self._in_repository = in_repository
+        self._kinds = _OF_GIT if git_only else _KINDS
         self._levels = levels
+
+    @property
+    def files(self) -> Sequence[tuple[str, Stamp]]:
+        """All possible ignore files with their stamps, existing or not."""
+        return [each for level in self._levels for each in level.files]
 
     def within(self, directory: str, *, below: str = "", prefix: str = "") -> IgnoreFiles:
         """Add the rules of a subdirectory. Unreadable files have no rules."""
-        paths = {kind: os.path.join(directory, kind) for kind in IGNORE_FILES}
+        paths = {kind: os.path.join(directory, kind) for kind in IGNORE_FILES if kind in self._kinds}
         repository = os.path.join(directory, REPOSITORY)
         begins = self._in_repository and _exists(repository)
         shared = _common_directory(repository) if begins else repository
@@ -166,7 +172,8 @@ class IgnoreFiles:
             return self
         files = tuple((paths[kind], stamp) for kind, (_, stamp) in found.items())
         level = _Level(rules, begins, below, prefix, files)
-        return IgnoreFiles(in_repository=self._in_repository, levels=(*self._levels, level))
+        is_git_only = self._kinds is _OF_GIT
+        return IgnoreFiles(in_repository=self._in_repository, git_only=is_git_only, levels=(*self._levels, level))
 
     def is_current(self, above: IgnoreFiles | None = None) -> bool:
         """Return whether the ignore files are unchanged.
@@ -186,7 +193,7 @@ class IgnoreFiles:
 
         `path` starts at the walk's start, a directory's ends in a slash.
         """
-        for kind in _KINDS:
+        for kind in self._kinds:
             decision = self._decision(kind, path, name)
             if decision is not None:
                 return decision
@@ -203,9 +210,9 @@ class IgnoreFiles:
         return None
 
 
-def rules_above(place: Place) -> IgnoreFiles:
+def rules_above(place: Place, *, git_only: bool = False) -> IgnoreFiles:
     """Return the rules of the directories above a place, from the top."""
-    rules = IgnoreFiles(in_repository=place.in_repository)
+    rules = IgnoreFiles(in_repository=place.in_repository, git_only=git_only)
     for each in place.above:
         rules = rules.within(each, below=f"{os.path.relpath(place.directory, each)}/")
     return rules

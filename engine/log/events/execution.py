@@ -199,8 +199,12 @@ class FileWritten(Event, frozen=True, kw_only=True):
     why they are empty, or which content was not read. `before_mode` and `after_mode` are permission bits, None for
     no file or if they are unknown.
 
-    `noticed`: the statement's own code wrote or removed it, not the host. `unshown`: it is not shown on its own,
-    because a change of the file tree shows only its last name, and a call shows only the number of very many files.
+    A digest may also stand for a symbolic link (`link-...`, whose content is the path that it names), or for a
+    directory (`directory`), as in `core.execution`.
+
+    `noticed`: the statement's own code, a command or a server wrote or removed it, not the host. `unshown`: it is not
+    shown on its own, because a change of the file tree shows only its last name, and a call shows only the number of
+    very many files. `unsure`: why it may be somebody else's change, which a rewind leaves as it is; usually empty.
     """
 
     kind: ClassVar[str] = "file_written"
@@ -219,6 +223,7 @@ class FileWritten(Event, frozen=True, kw_only=True):
     unshown: bool = False
     before_mode: int | None = None
     after_mode: int | None = None
+    unsure: str = ""
 
 
 class CommandEnded(Event, frozen=True, kw_only=True):

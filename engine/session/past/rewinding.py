@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from ...context.tail.feed import changes_of
 from ...context.view import ViewFold
 from ...core.errors import InvalidRequestError, SessionReadOnlyError, StoreError
+from ...core.execution import DIRECTORY
 from ...core.ids import BranchId, Seq
 from ...files import temporary_files
 from ...log.branches import branch_named, end_after, end_of, names_of
@@ -31,7 +32,7 @@ from ...log.events.execution import FileWritten, StatementOmitted, StatementReco
 from ...log.events.going_back import BranchCreated, FileLeft, FileToRestore, HeadMoved, RewindBegun, Rewound
 from ...log.events.session import ServerConnected, ServerLost
 from ...log.facts import SessionFacts
-from ...log.file_history import Restorable, restorable, reversed_
+from ...log.file_history import Restorable, is_unknown, restorable, reversed_
 from ...log.redaction import HIDDEN
 from ...log.store_protocol import Store
 from ...log.timeline import Timeline
@@ -240,7 +241,7 @@ class FileRewinder:
         found = restorable(self._log.since(at))
         hidden = [FileLeft(path=file.path, reason=_HIDDEN) for file in found.files if HIDDEN in file.path]
         files = [file for file in found.files if HIDDEN not in file.path]
-        return Restorable(tuple(sorted(files, key=_is_lost)), (*found.left, *hidden))
+        return Restorable(tuple(sorted(files, key=_order)), (*found.left, *hidden))
 
     async def rewind(self, begun: RewindBegun, *, protected: bool = True) -> Rewound:
         """Carry out a plan, recorded by `begun`; return its end, not yet recorded.
@@ -317,7 +318,7 @@ class FileRewinder:
             wanted = self._store.blob_get(file.wanted) if file.wanted is not None else None
         except (KeyError, StoreError):
             raise OSError(_LOST) from None
-        if wanted is None and file.wanted_digest:  # an export leaves it out
+        if is_unknown(file.wanted if wanted is not None else None, file.wanted_digest):  # an export leaves it out
             raise OSError(_LOST)
         is_trusted = not self._spares_protected and file.path not in self._reported
         return restore(self._workspace, file, wanted, is_trusted=is_trusted)
@@ -346,7 +347,17 @@ def _reported(event: Event, *, is_imported: bool) -> Iterable[str]:
 
 def _is_lost(file: FileToRestore) -> bool:
     """Return whether the file's present content could not be restored."""
-    return file.present is None and bool(file.present_digest)
+    return is_unknown(file.present, file.present_digest)
+
+
+def _order(file: FileToRestore) -> tuple[bool, int, int]:
+    """Order files so that a directory is made before what is in it, and removed after that."""
+    depth, is_lost = file.path.count("/"), _is_lost(file)
+    if file.wanted_digest == DIRECTORY != file.present_digest:
+        return is_lost, -1, depth
+    if file.present_digest == DIRECTORY != file.wanted_digest:
+        return is_lost, 1, -depth
+    return is_lost, 0, 0
 
 
 class Rewinder:

@@ -17,9 +17,10 @@ from .ask import UserQuestion
 from .bash import Program
 from .change import Change, changes_of
 from .fetch import Download
-from .landing import Replaced, land, restore
+from .landing import land
 from .plan import Planned
 from .read import Reading, SeenFiles
+from .restoring import Replaced, restore
 from .tree import TreeAct
 from .workspace import Workspace, name_text
 

@@ -1,4 +1,4 @@
-"""Puts a changed file in place, whole or not at all, and gives a file its earlier content back.
+"""Puts a changed file in place, whole or not at all.
 
 A new file is written beside the old one, made durable, and renamed over it. Readers of the path see the old content or
 the new one; a process that had the file open keeps the old one. The new file takes over the mode, access list, user
@@ -7,8 +7,8 @@ attributes, and the owner if this process may set it.
 A hard link is broken: other names of the file keep the old content. Writing in place would change the file under every
 name. Some of these may be outside the workspace, or in a store that projects share. A kill would leave it half-written.
 
-Must not know who asked for the change, or why a file goes back. `Workspace` says where a file may be written,
-`temporary_files` cleans up after a kill. Called by `tool_calls` and `past.rewinding`, on a thread.
+Must not know who asked for the change. `Workspace` says where a file may be written, `temporary_files` cleans up after
+a kill. Called by `tool_calls`, and by `restoring` for rewinds, on a thread.
 """
 
 from __future__ import annotations
@@ -19,13 +19,10 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Generator
-from typing import Final, NamedTuple
+from typing import Final
 
-import xxhash
-
-from ...files.safe_open import LARGEST, Place, mark_of, sync_directory
+from ...files.safe_open import LARGEST, Place, sync_directory
 from ...files.temporary_files import recorded
-from ...log.events.going_back import FileToRestore
 from .change import Change
 from .read import stale
 from .workspace import Target, Workspace
@@ -62,12 +59,12 @@ def land(workspace: Workspace, change: Change, hold: Callable[[str], None] | Non
 
 
 @contextlib.contextmanager
-def placed(workspace: Workspace, path: str, *, making: bool) -> Generator[Target]:
+def placed(workspace: Workspace, path: str, *, making: bool, follows: bool = True) -> Generator[Target]:
     """The pinned place of the real path `path`; as `Workspace.to_write`.
 
     Also raises OSError (ESTALE) if the path now leads elsewhere.
     """
-    with workspace.to_write(path, making=making) as target:
+    with workspace.to_write(path, making=making, follows=follows) as target:
         if target.place.path != path:
             raise stale(f"the place of {workspace.shown(path)}", _SINCE, None, b"")
         yield target
@@ -214,115 +211,3 @@ def _renamed_to_nothing(place: Place, temporary: str) -> bool:
     if number == errno.EEXIST:
         raise stale(place.path, _SINCE, None, b"")
     raise OSError(number, os.strerror(number))
-
-
-# --- restoring, for a rewind ------------------------------------------------------------------------------------------
-
-_PERMISSIONS: Final = 0o777
-_REPLACED: Final = "\ufffd"
-_CHANGED: Final = "it has changed since the session last wrote it"
-_MODE: Final = "its permissions have changed since the session last wrote it: {:o} -> {:o}"
-_ATTRIBUTES: Final = "it got attributes since the session last wrote it: {}"
-_REMOVED: Final = "it was removed since the session last wrote it"
-_UNTRUSTED: Final = "its earlier content comes from a statement or an import, and {}; restore it yourself"
-_UNKNOWN: Final = "its name is not UTF-8, and there is no such file any more"
-
-
-class Replaced(NamedTuple):
-    """The content that was replaced; None if there was no file, or it was not read."""
-
-    data: bytes | None
-
-
-def restore(
-    workspace: Workspace, file: FileToRestore, wanted: bytes | None, *, is_trusted: bool = True
-) -> Replaced | None:
-    """Give the file the content `wanted` (None removes it); block until that is durable. For rewinds, on a thread.
-
-    The content is compared with the expected one first, and the file's state again right before it is replaced.
-    Missing directories are created. Directories that become empty remain.
-
-    Returns:
-        None if it had that content already.
-
-    Args:
-        is_trusted: the host itself read the content. If not, a protected file is left alone.
-
-    Raises:
-        OSError: its content or permissions are not the expected ones; it has moved, or is outside the workspace; it is
-            protected, and the content is untrusted; or the system's reason. The file is unchanged then.
-        ValueError: the path contains a NUL character.
-    """
-    path = workspace.absolute(file.path)
-    if _REPLACED in path:
-        raise OSError(errno.ENOENT, _UNKNOWN, file.path)
-    try:
-        with placed(workspace, path, making=wanted is not None and not file.present_digest) as target:
-            if target.protected and not is_trusted:
-                raise PermissionError(errno.EPERM, _UNTRUSTED.format(target.protected), file.path)
-            return _restore(target.place, file, wanted, workspace)
-    except OSError as error:
-        if error.errno == errno.ESTALE:  # whose message is advice for a statement
-            raise OSError(errno.ESTALE, _CHANGED, file.path) from None
-        raise
-
-
-def _restore(place: Place, file: FileToRestore, wanted: bytes | None, workspace: Workspace) -> Replaced | None:
-    seen, digests, data = _look(place)
-    if file.wanted_digest in digests:
-        return None
-    if file.present_digest not in digests:
-        if seen is None:
-            raise FileNotFoundError(errno.ENOENT, _REMOVED, file.path)
-        raise OSError(errno.ESTALE, _CHANGED, file.path)
-    if seen is not None:
-        _check_rights(place, file, seen)
-    if wanted is None:
-        remove(place, seen, workspace)
-    else:
-        replace_file(place, wanted, seen, workspace, _mode(file.wanted_mode, seen))
-    return Replaced(data)
-
-
-def _check_rights(place: Place, file: FileToRestore, seen: os.stat_result) -> None:
-    """Raise OSError if a change since the session's write would be lost: permissions, or attributes if it is removed.
-
-    A replacement keeps owner, access list and attributes.
-    """
-    present, expected = stat.S_IMODE(seen.st_mode), file.present_mode
-    # Bits beyond the permissions may be gone, because a replacement by another owner does not keep them.
-    if expected is not None and ((present ^ expected) & _PERMISSIONS or present & ~expected & ~_PERMISSIONS):
-        raise OSError(errno.EBUSY, _MODE.format(expected, present), file.path)
-    if file.wanted_digest:
-        return
-    with place.opened() as opened:
-        try:
-            names = [] if opened is None else os.listxattr(opened.fileno())
-        except OSError:
-            return  # because not every file system has attributes
-    given = sorted(name for name in names if name.startswith("user."))
-    if given:
-        raise OSError(errno.EBUSY, _ATTRIBUTES.format(", ".join(given)), file.path)
-
-
-def _mode(wanted: int | None, seen: os.stat_result | None) -> int | None:
-    """The permission bits to set; None if it has them, or they are unknown.
-
-    Set-user-ID, set-group-ID and sticky bits are not restored, because a log is not trusted for that.
-    """
-    if wanted is None or (seen is not None and not (wanted ^ seen.st_mode) & _PERMISSIONS):
-        return None
-    return wanted & _PERMISSIONS
-
-
-def _look(place: Place) -> tuple[os.stat_result | None, tuple[str, ...], bytes | None]:
-    """The state of the file, the digests that may denote its content, and the content if it is not too large."""
-    with place.opened() as file:
-        if file is None:
-            return None, ("",), None
-        state = os.fstat(file.fileno())
-        data = file.read(LARGEST + 1) if state.st_size <= LARGEST else None
-    mark = mark_of(state)
-    if data is None or len(data) > LARGEST:
-        return state, (mark,), None
-    return state, (xxhash.xxh3_64_hexdigest(data), mark), data

@@ -22,6 +22,7 @@ from engine.session.policy import Questions
 from engine.session.tool_calls import ToolCalls, ToolContext
 from engine.session.tool_records import SHOWN_CHARS, FileState, file_state
 from engine.session.tools import OPERATIONS, SeenFiles, Workspace
+from engine.session.working_tree.changes import TreeComparison
 from tests.support.in_process import InProcessEnvironment
 from tests.support.session_parts import session_parts
 
@@ -49,6 +50,7 @@ async def logged(root: Path, operation: str, arguments: dict[str, object]) -> tu
         fetcher=Fetcher(),
         downloads=Scratch(root, parts.session_id).keep,
         seen=SeenFiles(),
+        comparison=TreeComparison(parts, workspace),
         buffers=EditorBuffers(workspace, parts.clock),
         dismissed=lambda: None,
     )

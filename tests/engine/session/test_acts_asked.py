@@ -27,6 +27,7 @@ from engine.session.forms import FormQuestions
 from engine.session.policy import Questions
 from engine.session.tool_calls import ToolCalls, ToolContext
 from engine.session.tools import SeenFiles, Workspace
+from engine.session.working_tree.changes import TreeComparison
 from tests.support.in_process import InProcessEnvironment
 from tests.support.permissions import FixedPermissions
 from tests.support.session_parts import session_parts
@@ -55,6 +56,7 @@ class Office:
             fetcher=Fetcher(),
             downloads=Scratch(root, parts.session_id).keep,
             seen=SeenFiles(),
+            comparison=TreeComparison(parts, self.workspace),
             buffers=EditorBuffers(self.workspace, parts.clock),
             dismissed=lambda: self.dismissed.append(True),
         )

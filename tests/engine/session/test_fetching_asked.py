@@ -29,6 +29,7 @@ from engine.session.tool_calls import NOT_FETCHED, SECRET_ADDRESS, ToolCalls, To
 from engine.session.tool_records import RecordedAnswers
 from engine.session.tools import SeenFiles, Workspace
 from engine.session.tools.fetch import checked_url
+from engine.session.working_tree.changes import TreeComparison
 from tests.support.in_process import InProcessEnvironment
 from tests.support.permissions import FixedPermissions
 from tests.support.session_parts import session_parts
@@ -77,6 +78,7 @@ class Office:
             fetcher=self.web,  # pyright: ignore[reportArgumentType]
             downloads=self.scratch.keep,
             seen=SeenFiles(),
+            comparison=TreeComparison(parts, workspace),
             buffers=EditorBuffers(workspace, parts.clock),
             dismissed=lambda: None,
             domain=lambda: domain,

@@ -1,0 +1,215 @@
+"""Gives a file, a link or a directory its earlier state back, for rewinds.
+
+What is there now is compared with what the session left there, and its state again right before it is replaced. If
+somebody else has changed it since, it stays as it is. A file is replaced as `landing` does, a link by a rename; a
+directory is removed only if it is empty. Called by `past.rewinding`, on a thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from typing import Final, NamedTuple
+
+import xxhash
+
+from ...core.execution import DIRECTORY, LINK
+from ...files.safe_open import LARGEST, Place, mark_of, sync_directory
+from ...files.temporary_files import recorded
+from ...log.events.going_back import FileToRestore
+from .landing import identity_of, placed, remove, replace_file
+from .workspace import Workspace
+
+_PERMISSIONS: Final = 0o777
+_REPLACED: Final = "\ufffd"
+_CHANGED: Final = "it has changed since the session last wrote it"
+_MODE: Final = "its permissions have changed since the session last wrote it: {:o} -> {:o}"
+_ATTRIBUTES: Final = "it got attributes since the session last wrote it: {}"
+_REMOVED: Final = "it was removed since the session last wrote it"
+_NOT_EMPTY: Final = "the directory has other files now"
+_UNTRUSTED: Final = "its earlier content comes from a statement or an import, and {}; restore it yourself"
+_UNKNOWN: Final = "its name is not UTF-8, and there is no such file any more"
+_USUAL_MODE: Final = 0o777
+
+
+class Replaced(NamedTuple):
+    """The content that was replaced; None if there was no file, or it was not read."""
+
+    data: bytes | None
+
+
+class _Found(NamedTuple):
+    """What is at a place: its state, the digests that may denote it, and a file's content if it is not too large."""
+
+    state: os.stat_result | None
+    digests: tuple[str, ...]
+    data: bytes | None = None
+
+
+def restore(
+    workspace: Workspace, file: FileToRestore, wanted: bytes | None, *, is_trusted: bool = True
+) -> Replaced | None:
+    """Bring back the state `file.wanted_digest`, with the content `wanted`; block until that is durable.
+
+    Without a wanted digest nothing was there. Missing directories are created.
+
+    Returns:
+        None if it had that state already.
+
+    Args:
+        is_trusted: the host itself read the content. If not, a protected file is left alone.
+
+    Raises:
+        OSError: its content or permissions are not the expected ones; it has moved, or is outside the workspace; it is
+            protected, and the content is untrusted; a directory is not empty; or the system's reason. It is unchanged
+            then.
+        ValueError: the path contains a NUL character.
+    """
+    path = workspace.absolute(file.path)
+    if _REPLACED in path:
+        raise OSError(errno.ENOENT, _UNKNOWN, file.path)
+    making = bool(file.wanted_digest) and not file.present_digest
+    try:
+        with placed(workspace, path, making=making, follows=False) as target:
+            if target.protected and not is_trusted:
+                raise PermissionError(errno.EPERM, _UNTRUSTED.format(target.protected), file.path)
+            return _restore(target.place, file, wanted, workspace)
+    except OSError as error:
+        if error.errno == errno.ESTALE:  # whose message is advice for a statement
+            raise OSError(errno.ESTALE, _CHANGED, file.path) from None
+        raise
+
+
+def _restore(place: Place, file: FileToRestore, wanted: bytes | None, workspace: Workspace) -> Replaced | None:
+    found = _look(place)
+    if file.wanted_digest in found.digests:
+        return _restore_mode(place, file, found)
+    if file.present_digest not in found.digests:
+        if found.state is None:
+            raise FileNotFoundError(errno.ENOENT, _REMOVED, file.path)
+        raise OSError(errno.ESTALE, _CHANGED, file.path)
+    is_file = found.state is not None and stat.S_ISREG(found.state.st_mode)
+    if found.state is not None and is_file:
+        _check_rights(place, file, found.state)
+    if wanted is None or file.wanted_digest.startswith(LINK) or not is_file:
+        _clear(place, found, workspace, is_link_next=file.wanted_digest.startswith(LINK))
+        found = _Found(None, ("",), found.data)
+    if file.wanted_digest == DIRECTORY:
+        os.mkdir(place.name, _mode(file.wanted_mode, None) or _USUAL_MODE, dir_fd=place.directory)
+        sync_directory(place.directory)
+    elif file.wanted_digest.startswith(LINK):
+        _make_link(place, wanted or b"", workspace)
+    elif wanted is not None:
+        replace_file(place, wanted, found.state, workspace, _mode(file.wanted_mode, found.state))
+    return Replaced(found.data)
+
+
+def _restore_mode(place: Place, file: FileToRestore, found: _Found) -> Replaced | None:
+    """Set only the permissions, if the session changed only these and they still are as it left them."""
+    state, wanted = found.state, file.wanted_mode
+    is_set = state is None or wanted is None or stat.S_ISLNK(state.st_mode) or file.present_mode is None
+    if is_set or file.present_digest != file.wanted_digest:
+        return None
+    assert state is not None
+    assert wanted is not None
+    mode = stat.S_IMODE(state.st_mode)
+    if not (mode ^ wanted) & _PERMISSIONS:
+        return None
+    _check_rights(place, file, state)
+    pin = os.open(place.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.directory)
+    try:
+        if identity_of(os.fstat(pin)) != identity_of(state):
+            raise OSError(errno.ESTALE, _CHANGED, file.path)
+        os.chmod(f"/proc/self/fd/{pin}", (mode & ~_PERMISSIONS) | (wanted & _PERMISSIONS))
+    finally:
+        os.close(pin)
+    return Replaced(found.data)
+
+
+def _clear(place: Place, found: _Found, workspace: Workspace, *, is_link_next: bool) -> None:
+    """Remove what is there, unless a rename replaces it."""
+    if found.state is None:
+        return
+    if stat.S_ISDIR(found.state.st_mode):
+        try:
+            os.rmdir(place.name, dir_fd=place.directory)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                raise OSError(errno.ENOTEMPTY, _NOT_EMPTY, place.path) from None
+            raise
+        sync_directory(place.directory)
+    elif stat.S_ISLNK(found.state.st_mode):
+        if not is_link_next:
+            place.check_folder()
+            os.unlink(place.name, dir_fd=place.directory)
+            sync_directory(place.directory)
+    elif not is_link_next:
+        remove(place, found.state, workspace)
+
+
+def _make_link(place: Place, target: bytes, workspace: Workspace) -> None:
+    with recorded(workspace.records, place.folder) as temporary:
+        os.symlink(target, os.fsencode(temporary), dir_fd=place.directory)
+        try:
+            os.rename(temporary, place.name, src_dir_fd=place.directory, dst_dir_fd=place.directory)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=place.directory)
+            raise
+        sync_directory(place.directory)
+
+
+def _check_rights(place: Place, file: FileToRestore, seen: os.stat_result) -> None:
+    """Raise OSError if a change since the session's write would be lost: permissions, or attributes if it is removed.
+
+    A replacement keeps owner, access list and attributes.
+    """
+    present, expected = stat.S_IMODE(seen.st_mode), file.present_mode
+    # Bits beyond the permissions may be gone, because a replacement by another owner does not keep them.
+    if expected is not None and ((present ^ expected) & _PERMISSIONS or present & ~expected & ~_PERMISSIONS):
+        raise OSError(errno.EBUSY, _MODE.format(expected, present), file.path)
+    if file.wanted_digest:
+        return
+    with place.opened() as opened:
+        try:
+            names = [] if opened is None else os.listxattr(opened.fileno())
+        except OSError:
+            return  # because not every file system has attributes
+    given = sorted(name for name in names if name.startswith("user."))
+    if given:
+        raise OSError(errno.EBUSY, _ATTRIBUTES.format(", ".join(given)), file.path)
+
+
+def _mode(wanted: int | None, seen: os.stat_result | None) -> int | None:
+    """The permission bits to set; None if it has them, or they are unknown.
+
+    Set-user-ID, set-group-ID and sticky bits are not restored, because a log is not trusted for that.
+    """
+    if wanted is None or (seen is not None and not (wanted ^ seen.st_mode) & _PERMISSIONS):
+        return None
+    return wanted & _PERMISSIONS
+
+
+def _look(place: Place) -> _Found:
+    if place.missing:
+        return _Found(None, ("",))
+    try:
+        state = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return _Found(None, ("",))
+    if stat.S_ISDIR(state.st_mode):
+        return _Found(state, (DIRECTORY,))
+    if stat.S_ISLNK(state.st_mode):
+        target = os.readlink(os.fsencode(place.name), dir_fd=place.directory)
+        return _Found(state, (f"{LINK}{xxhash.xxh3_64_hexdigest(target)}",))
+    with place.opened() as file:
+        if file is None:
+            return _Found(None, ("",))
+        state = os.fstat(file.fileno())
+        data = file.read(LARGEST + 1) if state.st_size <= LARGEST else None
+    mark = mark_of(state)
+    if data is None or len(data) > LARGEST:
+        return _Found(state, (mark,))
+    return _Found(state, (xxhash.xxh3_64_hexdigest(data), mark), data)

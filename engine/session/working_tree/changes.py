@@ -1,0 +1,335 @@
+"""Compare the session's directories around an act that changes files without the host's own hand.
+
+`begin` looks before the act, so that what somebody else changed earlier is not taken for the act's. `end` looks again,
+and returns the records of what differs: the same ones that a tool's write leaves, with the contents before and after in
+the session's own store. So rewinds, diffs and exports need nothing else.
+
+**Certainty.** A rewind removes what an act made. So a new entry counts as made only if it was not there before for
+certain: no rule that leaves files out has changed since `begin`, or the file system says that it was born later.
+
+**Overlap.** Acts of several sessions in one directory may overlap, in several processes. Each is noted in the
+directory's database, and what an act changed while another was running is not undone, because it may be the other's.
+
+What cannot be compared is said once for each session. Must not know commands or servers. Used by `tool_calls`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import sqlite3
+import struct
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import anyio
+import anyio.to_thread
+import xxhash
+
+from ...core.domain import is_inside
+from ...core.execution import DIRECTORY, TextChange
+from ...core.ids import BlobDigest, ExecutionId, ToolCallId
+from ...core.text import plural
+from ...files.changes import counted
+from ...log.events.execution import FileWritten
+from ..parts import SessionParts
+from ..policy import shown_part
+from ..tools import Workspace, changes_of, name_text
+from .baseline import Baseline, Known, Snapshot
+from .listing import MOST_ENTRIES, TooLargeError
+
+FOLDER: Final = "baselines"
+"""Of the state directory: the databases of directories."""
+SHOWN_FILES: Final = 20
+"""Files of an act that are shown with their changes. The others are counted."""
+SHOWN_CHARS: Final = 100_000
+"""Characters of changes that the log repeats for one act."""
+MOST_RECORDED: Final = 20_000
+"""Changes of one act that are recorded. The others are counted, and not undone."""
+NOT_CERTAIN: Final = "it may have been there before, as a file that is left out of comparisons"
+SHARED: Final = "another session ran something here at the same time, so the change may not be this session's"
+_BATCH: Final = 50
+_CHANGED_WORDS: Final = ("made", "changed", "removed")
+_HOME: Final = "it is a home directory or the root of the file system"
+_STATE: Final = "it is Rewindow's own directory"
+
+logger = logging.getLogger(__name__)
+
+
+class Begun(NamedTuple):
+    """The directories before an act, by their paths; `started` is in nanoseconds since the epoch."""
+
+    snapshots: dict[str, tuple[Snapshot, int]]
+    started: int
+
+
+class Changes(NamedTuple):
+    """What an act changed: its records in the order in which they are undone last, and a text of one line, or ""."""
+
+    events: Sequence[FileWritten] = ()
+    text: str = ""
+
+
+class TreeComparison:
+    """Compares the directories of one session.
+
+    `unchecked` names the directories that cannot be compared, each with the reason.
+    """
+
+    def __init__(self, parts: SessionParts, workspace: Workspace) -> None:
+        self._parts = parts
+        self._workspace = workspace
+        self._baselines: dict[str, Baseline] | None = None
+        self._lock = anyio.Lock()
+        self.unchecked: dict[str, str] = {}
+
+    async def prepare(self) -> None:
+        """Look for the first time, so that the first act need not wait for it."""
+        await self._look()
+
+    async def begin(self) -> Begun:
+        """Look at the directories before an act."""
+        return Begun(await self._look(opens=True), time.time_ns())
+
+    async def end(self, begun: Begun, execution_id: ExecutionId, call: ToolCallId) -> Changes:
+        """Look again; return what has changed since, for the call that did it."""
+        async with self._lock:
+            return await anyio.to_thread.run_sync(self._compared, begun, execution_id, call)
+
+    def close(self) -> None:
+        """Close the databases."""
+        for baseline in (self._baselines or {}).values():
+            baseline.close()
+
+    async def _look(self, *, opens: bool = False) -> dict[str, tuple[Snapshot, int]]:
+        async with self._lock:
+            return await anyio.to_thread.run_sync(self._snapshots, opens)
+
+    # --- on a thread --------------------------------------------------------------------------------------------------
+
+    def _opened(self) -> dict[str, Baseline]:
+        if self._baselines is None:
+            folder = self._parts.settings.state_dir / FOLDER
+            roots = [each for each in self._workspace.real_roots if self._is_comparable(each)]
+            outer = [each for each in roots if not any(each != other and is_inside(each, (other,)) for other in roots)]
+            self._baselines = {
+                root: Baseline(root, str(folder / f"{_digest(root)}.db"), self._is_storable) for root in outer
+            }
+        return self._baselines
+
+    def _is_comparable(self, root: str) -> bool:
+        state = os.path.realpath(self._parts.settings.state_dir)
+        if root in ("/", os.path.realpath(os.path.expanduser("~"))):
+            self.unchecked[root] = _HOME
+        elif is_inside(root, (state,)):
+            self.unchecked[root] = _STATE
+        return root not in self.unchecked
+
+    def _is_storable(self, data: bytes) -> bool:
+        return self._parts.redactor.storable(data) is not None
+
+    def _snapshots(self, opens: bool) -> dict[str, tuple[Snapshot, int]]:
+        found: dict[str, tuple[Snapshot, int]] = {}
+        for root, baseline in self._opened().items():
+            if (snapshot := self._snapshot(root, baseline)) is not None:
+                found[root] = snapshot, baseline.open_act() if opens else 0
+        return found
+
+    def _snapshot(self, root: str, baseline: Baseline) -> Snapshot | None:
+        try:
+            snapshot = baseline.update()
+        except TooLargeError:
+            reason = f"it has more than {MOST_ENTRIES:,} files and directories"
+        except OSError as error:
+            reason = error.strerror or str(error)
+        except sqlite3.Error as error:
+            reason = f"what it had cannot be kept: {error}"
+        else:
+            self.unchecked.pop(root, None)
+            return snapshot
+        if root not in self.unchecked:
+            logger.warning("cannot compare %s: %s", root, reason)
+        self.unchecked[root] = reason
+        return None
+
+    def _compared(self, begun: Begun, execution_id: ExecutionId, call: ToolCallId) -> Changes:
+        maker = _Records(self._parts, self._workspace, execution_id, call)
+        for root, (before, act) in begun.snapshots.items():
+            baseline = self._opened()[root]
+            after = self._snapshot(root, baseline)
+            is_shared = baseline.close_act(act)
+            if after is not None:
+                maker.add(baseline, before, after, begun.started, is_shared=is_shared)
+        return maker.changes()
+
+
+def _digest(root: str) -> str:
+    return xxhash.xxh3_128_hexdigest(os.fsencode(root))
+
+
+class _Difference(NamedTuple):
+    """A path with what was and is there. `is_certain`: if nothing was, that is certain."""
+
+    path: str
+    before: Known | None
+    after: Known | None
+    is_certain: bool = True
+
+
+class _Records:
+    """Makes the records of one act."""
+
+    def __init__(self, parts: SessionParts, workspace: Workspace, execution_id: ExecutionId, call: ToolCallId) -> None:
+        self._parts = parts
+        self._workspace = workspace
+        self._execution = execution_id
+        self._call = call
+        self._events: list[FileWritten] = []
+        self._named: tuple[list[str], list[str], list[str]] = ([], [], [])
+        self._room = SHOWN_CHARS
+        self._more = 0
+
+    def add(self, baseline: Baseline, before: Snapshot, after: Snapshot, started: int, *, is_shared: bool) -> None:
+        """Add the records of one directory."""
+        for each in _differences(baseline.root, before, after, started):
+            if len(self._events) >= MOST_RECORDED:
+                self._more += 1
+                continue
+            event = self._event(baseline, each, is_shared=is_shared)
+            self._events.append(event)
+            if DIRECTORY not in (event.before_digest, event.after_digest):
+                kind = 0 if not event.before_digest else 1 if event.after_digest else 2
+                self._named[kind].append(self._workspace.shown(event.path))
+
+    def changes(self) -> Changes:
+        """Return all records, and what they say in a line."""
+        text = counted(zip(_CHANGED_WORDS, self._named, strict=True))
+        if self._more:
+            text += f", {self._more:,} more {plural(self._more, 'file')} that cannot be undone"
+        return Changes(self._events, text)
+
+    def _event(self, baseline: Baseline, found: _Difference, *, is_shared: bool) -> FileWritten:
+        path = os.path.join(baseline.root, found.path)
+        old, old_digest, notes = self._kept(baseline, found.before, "its earlier content is not stored: {}")
+        new, new_digest, new_notes = self._kept(baseline, found.after, "its new content is not stored: {}")
+        notes += new_notes
+        unsure = SHARED if is_shared else "" if found.is_certain else NOT_CERTAIN
+        if unsure:
+            notes.append(f"it is not undone: {unsure}")
+        changes: Sequence[TextChange] = ()
+        is_shown = len(self._events) < SHOWN_FILES and DIRECTORY not in (old_digest, new_digest)
+        if is_shown:
+            notes += _form(found)
+            if (data := self._texts(baseline, found)) is not None:
+                changes, note = changes_of(*data)
+                notes += [note] * bool(note)
+            if new_digest and (why := self._workspace.protection.why(path)):
+                notes.append(f"look at it before you go on: {why}")
+            changes, note = shown_part(self._parts.redactor, changes, "\n".join(notes), self._room)
+            self._room -= sum(len(each.new) + len(each.old or "") for each in changes)
+        else:
+            note = "\n".join(notes)
+        return FileWritten(
+            execution_id=self._execution,
+            tool_call_id=self._call,
+            path=name_text(path),
+            before=old,
+            after=new,
+            before_digest=old_digest,
+            after_digest=new_digest,
+            changes=tuple(changes),
+            note=note,
+            noticed=True,
+            unsure=unsure,
+            unshown=not is_shown,
+            before_mode=_mode(found.before),
+            after_mode=_mode(found.after),
+        )
+
+    def _kept(self, baseline: Baseline, known: Known | None, note: str) -> tuple[BlobDigest | None, str, list[str]]:
+        """Save the content. Return its digest in the store, its own digest, and a note if it is not saved."""
+        if known is None or known.digest == DIRECTORY:
+            return None, "" if known is None else DIRECTORY, []
+        if known.reason:
+            return None, known.digest, [note.format(known.reason)]
+        data = baseline.content(known.digest)
+        storable = None if data is None else self._parts.redactor.storable(data)
+        if storable is None:
+            return None, known.digest, [note.format("it was lost or contains a secret")]
+        return self._parts.store.blob_put(storable), known.digest, []
+
+    def _texts(self, baseline: Baseline, found: _Difference) -> tuple[bytes | None, bytes] | None:
+        """Return the contents to show as a diff; None if one is unknown, or nothing of it changed."""
+        both = found.before, found.after
+        if any(each is not None and (each.reason or each.state.is_link) for each in both):
+            return None
+        before, after = (None if each is None else baseline.content(each.digest) for each in both)
+        if before == after or (found.before is not None and before is None):
+            return None
+        return before, after or b""
+
+
+def _differences(root: str, before: Snapshot, after: Snapshot, started: int) -> Iterator[_Difference]:
+    if before.entries is after.entries:
+        return
+    is_certain = before.rules == after.rules
+    for path, now in after.entries.items():
+        was = _at(before, path)
+        if was is now or (was is not None and was.is_like(now)):
+            continue
+        certain = is_certain or was is not None or _born(os.path.join(root, path)) >= started
+        yield _Difference(path.rstrip("/"), was, now, certain)
+    for path, was in before.entries.items():
+        # One that is still there is only left out of comparisons now.
+        if _at(after, path) is None and not os.path.lexists(os.path.join(root, path)):
+            yield _Difference(path.rstrip("/"), was, None)
+
+
+def _at(snapshot: Snapshot, path: str) -> Known | None:
+    """Return what has the name, a directory or not."""
+    found = snapshot.entries.get(path)
+    return found or snapshot.entries.get(path[:-1] if path.endswith("/") else f"{path}/")
+
+
+def _form(found: _Difference) -> list[str]:
+    """Say what a diff of text does not."""
+    before, after = found.before, found.after
+    notes: list[str] = []
+    if after is None:
+        notes.append("the file was removed")
+    elif after.state.is_link:
+        notes.append("it is a symbolic link now" if before is None or not before.state.is_link else "the link changed")
+    elif before is not None and before.state.is_link:
+        notes.append("it was a symbolic link")
+    elif before is not None and before.permissions != after.permissions:
+        notes.append(f"mode {before.permissions:o} -> {after.permissions:o}")
+    return notes
+
+
+def _mode(known: Known | None) -> int | None:
+    return None if known is None or known.state.is_link else known.permissions
+
+
+# --- the time of birth ------------------------------------------------------------------------------------------------
+
+_AT_FDCWD: Final = -100
+_NO_FOLLOW: Final = 0x100
+_BIRTH: Final = 0x800
+_STATX: Final[Callable[..., int] | None] = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
+_BUFFER_BYTES: Final = 256
+_SLACK_NS: Final = 20_000_000
+"""The file system's clock lags by up to a tick."""
+
+
+def _born(path: str) -> int:
+    """Return when an entry was made, in nanoseconds since the epoch, rounded up by a tick; 0 if nobody knows."""
+    if _STATX is None:
+        return 0
+    buffer = ctypes.create_string_buffer(_BUFFER_BYTES)
+    if _STATX(_AT_FDCWD, os.fsencode(path), _NO_FOLLOW, _BIRTH, buffer) != 0:
+        return 0
+    (mask,) = struct.unpack_from("I", buffer, 0)
+    seconds, nanoseconds = struct.unpack_from("qI", buffer, 80)  # stx_btime
+    return seconds * 1_000_000_000 + nanoseconds + _SLACK_NS if mask & _BIRTH else 0

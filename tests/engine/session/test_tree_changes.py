@@ -1,0 +1,194 @@
+"""Files that a command changes: recorded with both contents, shown, and put back by a rewind."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from engine import Session
+from engine.core.execution import DIRECTORY
+from engine.log.events.execution import FileWritten
+from engine.log.events.going_back import Rewound
+from engine.runtime.results import Completed
+from engine.session.working_tree.changes import NOT_CERTAIN
+from tests.support.sessions import answer_to, events_of, session_in, value_of
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def project(tmp_path: Path) -> Path:
+    """A directory with a few entries of each kind."""
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "a.txt").write_text("one\n")
+    (root / "b.bin").write_bytes(bytes(range(256)))
+    (root / "sub").mkdir()
+    (root / "sub" / "c.txt").write_text("three\n")
+    (root / "link").symlink_to("a.txt")
+    (root / ".gitignore").write_text("*.log\nbuild/\n")
+    (root / "old.log").write_text("kept\n")
+    return root
+
+
+@pytest.fixture
+async def session(project: Path, tmp_path: Path) -> AsyncIterator[Session]:
+    async with session_in(project, state=tmp_path / "state") as opened:
+        yield opened
+
+
+def tree(root: Path) -> dict[str, object]:
+    """What is in a directory: kind, content and permissions of each entry."""
+    found: dict[str, object] = {}
+    for path in sorted(root.rglob("*")):
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            found[str(path.relative_to(root))] = os.readlink(path)
+        elif stat.S_ISDIR(mode):
+            found[str(path.relative_to(root))] = stat.S_IMODE(mode)
+        else:
+            found[str(path.relative_to(root))] = (path.read_bytes(), stat.S_IMODE(mode))
+    return found
+
+
+CHANGES = {
+    "a file changes": "echo two >> a.txt",
+    "a binary file changes": "printf '\\0\\1' > b.bin",
+    "a file is made": "echo new > new.txt",
+    "a file is made in a new directory": "mkdir -p x/y && echo new > x/y/new.txt",
+    "an empty directory is made": "mkdir empty",
+    "a file is removed": "rm sub/c.txt",
+    "a directory is removed": "rm -r sub",
+    "a file moves": "mv a.txt sub/moved.txt",
+    "a file becomes executable": "chmod 755 a.txt",
+    "a file changes with its mode": "echo two > a.txt; chmod 600 a.txt",
+    "a link changes": "ln -sfn b.bin link",
+    "a link is made": "ln -s sub dirlink",
+    "a link is removed": "rm link",
+    "a link becomes a file": "rm link; echo file > link",
+    "a file becomes a link": "rm a.txt; ln -s b.bin a.txt",
+    "a file becomes a directory": "rm a.txt; mkdir a.txt; echo in > a.txt/in",
+    "a directory becomes a file": "rm -r sub; echo file > sub",
+    "same size and time": "cp -p a.txt /dev/shm/rw-$$; echo eno > a.txt; touch -r /dev/shm/rw-$$ a.txt; rm /dev/shm/rw-$$",
+    "names with blanks and line ends": "echo x > 'a b'; echo x > $'a\\nb'",
+    "all of it": "rm -r a.txt b.bin sub link; mkdir n; echo n > n/n",
+}
+
+
+@pytest.mark.parametrize("command", CHANGES.values(), ids=CHANGES)
+async def test_rewind_undoes_what_a_command_did(session: Session, project: Path, command: str) -> None:
+    before = tree(project)
+    await session.cell("1")
+    finished = await session.cell(f"bash({command!r})")
+    assert finished.exception is None
+    assert tree(project) != before
+    await session.rewind(1)
+    after = tree(project)
+    assert [left.reason for event in events_of(session, Rewound) for left in event.left] == []
+    assert after == before
+
+
+async def test_command_says_what_it_changed(session: Session, project: Path) -> None:
+    value = await value_of(session, "bash('echo two >> a.txt; echo new > new.txt; rm sub/c.txt; echo done')")
+    assert value == "done\n(files: 1 made (new.txt), 1 changed (a.txt), 1 removed (sub/c.txt))"
+    events = {Path(event.path).name: event for event in events_of(session, FileWritten)}
+    assert [(each.old, each.new) for each in events["a.txt"].changes] == [("one\n", "one\ntwo\n")]
+    assert [(each.old, each.new) for each in events["new.txt"].changes] == [(None, "new\n")]
+    assert all(event.noticed for event in events.values())
+
+
+async def test_command_that_changes_nothing_leaves_no_record(session: Session) -> None:
+    assert await value_of(session, "bash('cat a.txt')") == "one"
+    assert events_of(session, FileWritten) == []
+
+
+async def test_what_the_user_changed_before_is_not_the_commands(session: Session, project: Path) -> None:
+    await session.cell("1")
+    await session.cell("bash('true')")
+    (project / "a.txt").write_text("by the user\n")
+    await session.cell("bash('echo two > sub/c.txt')")
+    assert [Path(event.path).name for event in events_of(session, FileWritten)] == ["c.txt"]
+    await session.rewind(1)
+    assert (project / "a.txt").read_text() == "by the user\n"
+    assert (project / "sub" / "c.txt").read_text() == "three\n"
+
+
+async def test_what_somebody_else_changed_since_stays(session: Session, project: Path) -> None:
+    await session.cell("1")
+    await session.cell("bash('echo two > a.txt; mkdir made; echo x > made/x')")
+    (project / "a.txt").write_text("by the user\n")
+    (project / "made" / "mine").write_text("by the user\n")
+    await session.rewind(1)
+    assert (project / "a.txt").read_text() == "by the user\n"
+    assert sorted(os.listdir(project / "made")) == ["mine"]
+    (rewound,) = events_of(session, Rewound)
+    assert {Path(left.path).name: left.reason for left in rewound.left} == {
+        "a.txt": "it has changed since the session last wrote it",
+        "made": "the directory has other files now",
+    }
+
+
+async def test_ignored_files_are_neither_recorded_nor_removed(session: Session, project: Path) -> None:
+    await session.cell("1")
+    await session.cell("bash('echo more >> old.log; mkdir build; echo x > build/x; echo two > a.txt')")
+    assert [Path(event.path).name for event in events_of(session, FileWritten)] == ["a.txt"]
+    await session.rewind(1)
+    assert (project / "old.log").read_text() == "kept\nmore\n"
+    assert (project / "build" / "x").exists()
+
+
+async def test_file_that_a_changed_rule_reveals_is_not_removed(session: Session, project: Path) -> None:
+    await session.cell("1")
+    await session.cell("bash('> .gitignore; echo new > new.log')")
+    events = {Path(event.path).name: event for event in events_of(session, FileWritten)}
+    assert events["old.log"].unsure == NOT_CERTAIN
+    assert not events["new.log"].unsure
+    await session.rewind(1)
+    assert (project / "old.log").read_text() == "kept\n"
+    assert not (project / "new.log").exists()
+    assert (project / ".gitignore").read_text() == "*.log\nbuild/\n"
+    (rewound,) = events_of(session, Rewound)
+    assert [(Path(left.path).name, left.reason) for left in rewound.left] == [("old.log", NOT_CERTAIN)]
+
+
+async def test_git_repository_is_neither_recorded_nor_changed(session: Session, project: Path) -> None:
+    await session.cell("1")
+    await session.cell(
+        "bash('git init -q . && git add -A && git -c user.email=a@b -c user.name=a commit -qm one && echo two > a.txt')"
+    )
+    assert {Path(event.path).name for event in events_of(session, FileWritten)} == {"a.txt"}
+    head = (project / ".git" / "HEAD").read_bytes()
+    await session.rewind(1)
+    assert (project / ".git" / "HEAD").read_bytes() == head
+    assert subprocess.run(["git", "status", "--porcelain"], cwd=project, capture_output=True).stdout == b""
+
+
+async def test_repeated_rewinds_and_branches_find_their_files(session: Session, project: Path) -> None:
+    await session.cell("1")
+    states = [tree(project)]
+    for number in range(3):
+        await session.cell(f"bash('echo {number} >> a.txt; mkdir -p d{number}; echo {number} > d{number}/f')")
+        states.append(tree(project))
+    await session.rewind(2)
+    assert tree(project) == states[1]
+    await session.rewind(1)
+    assert tree(project) == states[0]
+    await answer_to(session, "/branch main")
+    assert tree(project) == states[3]
+
+
+async def test_directory_has_its_digest_and_no_diff(session: Session) -> None:
+    await session.cell("bash('mkdir made')")
+    (event,) = events_of(session, FileWritten)
+    assert (event.before_digest, event.after_digest, event.unshown) == ("", DIRECTORY, True)
+
+
+def test_copy_of_an_earlier_version_has_no_files() -> None:
+    old = Completed.__new__(Completed)
+    old.__setstate__([0, "out\n", False, False, None, "", 0.1])
+    assert repr(old) == "out"
