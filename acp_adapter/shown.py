@@ -105,13 +105,16 @@ class RunningCall(Struct, frozen=True):
     """A helper's call that has not ended, and its effect so far, which its result repeats.
 
     `card` is the call under which the editor shows it: its own, or that of its statement. `is_late`: the card was there
-    before it, as that of the statement.
+    before it, as that of the statement. `files` are what a command or a server changed, for `more_files` of which no
+    change is shown.
     """
 
     call: ToolCall
     card: ToolCallId
     is_late: bool = False
     effect: FileWritten | CommandEnded | None = None
+    files: tuple[FileWritten, ...] = ()
+    more_files: int = 0
 
 
 class EndedCall(Struct, frozen=True):

@@ -281,6 +281,10 @@ def rewound_lines(event: Rewound, shown: Callable[[str], str]) -> Sequence[str]:
     if event.cancelled:
         back = f" {count} {files} could not be changed back: {names}." if count else ""
         return (f"The rewind was cancelled, and its file changes were undone.{back}",)
+    if event.undone is not None:
+        did = "Put back what statement {} had made of" if event.is_redo else "Undid what statement {} did to"
+        lines = [f"{did.format(event.statement)} {count} {files}: {names}."] * bool(count)
+        return [*lines, *left_lines(event, shown)]
     when = f"after statement {event.statement}" if event.statement else "at the beginning"
     lines = [f"Restored {count} {files} to {its} contents {when}: {names}."] * bool(count)
     return [*lines, *left_lines(event, shown)]

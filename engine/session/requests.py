@@ -35,6 +35,7 @@ EDIT_MODES: Final[tuple[EditMode, ...]] = ("recorded", "live")
 
 KEEP_FILES: Final = "--keep-files"
 KEEP_CONVERSATION: Final = "--keep-conversation"
+DRY_RUN: Final = "--dry-run"
 
 
 class ReplayRequest(Struct, frozen=True):
@@ -100,6 +101,25 @@ class SwitchRequest(Struct, frozen=True):
         return f"/branch {self.branch}" if self.files else f"/branch {self.branch} {KEEP_FILES}"
 
 
+class UndoRequest(Struct, frozen=True):
+    """Undo what a statement did to files; the last one that changed any if `statement` is None. Or redo the last undo.
+
+    `protected`: files that other programs run go back, too. `is_dry`: only say what would be done.
+    """
+
+    statement: int | None = None
+    is_redo: bool = False
+    protected: bool = True
+    is_dry: bool = False
+
+    @property
+    def command(self) -> str:
+        """The request as a person would type it."""
+        words = ["/redo" if self.is_redo else "/undo"]
+        words += [str(self.statement)] if self.statement is not None else []
+        return " ".join([*words, *([DRY_RUN] if self.is_dry else [])])
+
+
 class MoveResult(Struct, frozen=True):
     """The files that were written since the place where the session is now, and what happened to them.
 
@@ -160,7 +180,7 @@ class ReplayReport(Struct, frozen=True, kw_only=True):
         return f"{again}{end}{detail} The namespace {state}."
 
 
-PastRequest = ReplayRequest | EditRequest | RewindRequest | SwitchRequest
+PastRequest = ReplayRequest | EditRequest | RewindRequest | SwitchRequest | UndoRequest
 """A request about the past of a session."""
 PastResult = ReplayReport | MoveResult
 

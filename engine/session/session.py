@@ -53,6 +53,7 @@ from .requests import (
     SwitchRequest,
     Ticket,
     TurnEnd,
+    UndoRequest,
 )
 
 if TYPE_CHECKING:  # of the prompt stage
@@ -414,10 +415,31 @@ class Session:
         """
         return await self._go(SwitchRequest(branch, files))
 
+    async def undo(self, statement: int | None = None, *, protected: bool = True, is_dry: bool = False) -> MoveResult:
+        """Undo what a statement did to files, and nothing else. Queued and cancelled as `rewind`.
+
+        Args:
+            statement: its number; None for the last one that changed files which are not undone yet.
+            protected: as for `rewind`.
+            is_dry: only say what would be done.
+
+        Raises:
+            InvalidRequestError: there is no such statement, or it has changed no file; nothing has changed.
+            SessionBusyError, SessionReadOnlyError: as from `accept`.
+        """
+        return await self._move(UndoRequest(statement, protected=protected, is_dry=is_dry))
+
+    async def redo(self, *, protected: bool = True, is_dry: bool = False) -> MoveResult:
+        """Redo what was undone last. Arguments and errors as for `undo`."""
+        return await self._move(UndoRequest(is_redo=True, protected=protected, is_dry=is_dry))
+
     async def _go(self, request: RewindRequest | SwitchRequest) -> Rewound | None:
+        return (await self._move(request)).rewound
+
+    async def _move(self, request: RewindRequest | SwitchRequest | UndoRequest) -> MoveResult:
         gone = await self._ask(request)
         assert isinstance(gone, MoveResult)
-        return gone.rewound
+        return gone
 
     async def _ask(self, request: PastRequest) -> PastResult:
         """Queue a request about the past; return its result.

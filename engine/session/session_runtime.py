@@ -49,6 +49,7 @@ from .past.branch_diff import BranchDiff, diff
 from .past.editing import Editing
 from .past.replaying import Replayer, RerunContext
 from .past.rewinding import FileRewinder, Head, Rewinder
+from .past.undoing import Undoer
 from .policy import Questions
 from .preparing import preparer_of
 from .requests import (
@@ -60,6 +61,7 @@ from .requests import (
     ReplayRequest,
     RewindRequest,
     SwitchRequest,
+    UndoRequest,
 )
 from .saved_state import CheckpointSaver, HistoryLimit, Revisions, ValueSaver
 from .statements import StatementRunner, Ticker
@@ -175,6 +177,7 @@ class SessionRuntime:
         self._editing = Editing(reruns, timeline=timeline, store=parts.store, head=self._head)
         files = FileRewinder(log, parts.journal, parts.store, workspace, parts.facts, self.buffers)
         self._rewinder = Rewinder(log, self._head, files)
+        self._undoer = Undoer(log, timeline, files)
 
     def attach(self, permissions: Permissions | None, editor: Editor | None, forms: Forms | None) -> None:
         """Set whom questions go to, whose unsaved texts replace the disk's, and who is asked for answers."""
@@ -212,6 +215,8 @@ class SessionRuntime:
                 active.result = await self._rewinder.go(goal, active, files=request.files, protected=request.protected)
             case SwitchRequest():
                 active.result = await self._rewinder.go(self._head.end_of(request.branch), active, files=request.files)
+            case UndoRequest():
+                active.result = await self._undoer.go(request, active)
             case ReplayRequest():
                 active.result = _unless_cancelled(await self._replayer.replay(request, active.cancellation), active)
             case EditRequest():

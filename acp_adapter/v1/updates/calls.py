@@ -51,8 +51,8 @@ from acp_adapter.wire import WireModel, given
 from engine.context.tail.results import STATEMENT_TOOL, printed_text
 from engine.core.execution import TextChange
 from engine.core.ids import ToolCallId
-from engine.core.text import as_printed, cut_middle, fenced
-from engine.core.toolbox import EDIT, PLAN, TOOLS, call_title, tool_named
+from engine.core.text import as_printed, cut_middle, fenced, more
+from engine.core.toolbox import EDIT, PLAN, ROUTED, TOOLS, call_title, tool_named
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import CommandEnded, FileWritten
 from engine.log.events.session import PermissionAnswered
@@ -125,8 +125,11 @@ def permitted(event: PermissionAnswered, shown: Shown) -> Step:
 def file_written(event: FileWritten, shown: Shown, facts: Facts) -> Step:
     """Show the change of a file. A change marked `unshown` is one of very many: its call reports only their number."""
     event = replace(event, path=facts.spelled(event.path))
+    helper = shown.helpers.get(event.tool_call_id)
+    if helper is not None and not _is_of_files(helper.call):  # which shows them when it ends
+        kept = {"more_files": helper.more_files + 1} if event.unshown else {"files": (*helper.files, event)}
+        return shown.with_helper(replace(helper, **kept)), []
     if event.unshown:
-        helper = shown.helpers.get(event.tool_call_id)
         if helper is None or not event.changes or not _is_tree_function(helper.call):
             return shown, []
         # The title already names the action, such as a rename, and the diff is only one half of it.
@@ -145,10 +148,17 @@ def command_ended(event: CommandEnded, shown: Shown, is_live: bool) -> Step:
     """Show the output and the exit status of a command."""
     helper = shown.helpers.get(event.tool_call_id)
     command = None if helper is None else _command_of(helper, shown)
-    if command is None:
+    if helper is None or command is None:
         return shown, []
     text = printed_text(event.output.text, event.errors.text)
-    return _with_text(command.call, text, _with_effect(event, shown)), [command.ended(event, is_live=is_live)]
+    update = command.ended(event, _changed_files(helper), is_live=is_live)
+    if helper.files:
+        update = update.model_copy(
+            update={
+                "locations": [place for each in helper.files for place in change_locations(each.path, each.changes)]
+            }
+        )
+    return _with_text(command.call, text, _with_effect(event, shown)), [update]
 
 
 def command_output(helper: RunningCall, new: str, text: str, shown: Shown) -> ToolCallUpdate | None:
@@ -292,7 +302,9 @@ def _result(helper: RunningCall, event: ToolResult, shown: Shown, facts: Facts) 
         return [text_block(event.text)]
     if _is_tree_function(helper.call) and (helper.effect is None or _is_unshown(helper.effect)):
         return [text_block(event.text)] if event.text not in ("", _NONE) else []
-    return [] if _effect(helper, shown) else [text_block(event.text)]
+    if _effect(helper, shown):
+        return []
+    return [text_block(event.text), *_changed_files(helper)]
 
 
 def _proposed(call: ToolCall, facts: Facts) -> list[ToolCallContent]:
@@ -343,6 +355,21 @@ def _with_text(call: ToolCall, text: str, shown: Shown) -> Shown:
     return shown.with_statement(replace(statement, outputs=(*statement.outputs, text)[-_MOST_OUTPUTS:]))
 
 
+def _is_of_files(call: ToolCall) -> bool:
+    """Whether the call changes the files that it names, and nothing else."""
+    tool = tool_named(call.tool)
+    return call.tool in ROUTED or (tool is not None and tool.kind in ("edit", "delete", "move"))
+
+
+def _changed_files(helper: RunningCall) -> list[ToolCallContent]:
+    """The content for the files that a command or a server changed."""
+    blocks = [block for each in helper.files for block in change_content(each.path, each.changes, each.note)]
+    if helper.more_files:
+        text = more(helper.more_files, "file" if helper.files else "changed file or directory", "that changed")
+        blocks.append(shapes.Content(content=TextContent(text=text)))
+    return blocks
+
+
 def _is_tree_function(call: ToolCall) -> bool:
     """Whether the call is one of Python's own functions on the file tree, which return nothing."""
     return call.tool not in TOOLS and tool_named(call.tool) is not None
@@ -369,9 +396,9 @@ def _effect(helper: RunningCall | None, shown: Shown) -> Sequence[ToolCallConten
         case FileWritten(path=path, changes=changes, note=note):
             return change_content(path, changes, note)
         case CommandEnded() as event if command is not None:
-            return command.ended_content(event)
+            return [*command.ended_content(event), *_changed_files(helper)]
         case _ if command is not None:
-            return command.content()
+            return [*command.content(), *_changed_files(helper)]
         case _:
             return []
 
@@ -425,9 +452,9 @@ class _Command(NamedTuple):
             return ToolCallUpdate(tool_call_id=self.card, meta=self._output_meta(cut_middle(new, TERMINAL_CHARS)))
         return ToolCallUpdate(tool_call_id=self.card, content=self.content(text))
 
-    def ended(self, event: CommandEnded, *, is_live: bool) -> ToolCallUpdate:
-        """Output and exit status. `is_live`: a terminal already has the output."""
-        content = self.ended_content(event)
+    def ended(self, event: CommandEnded, files: list[ToolCallContent], *, is_live: bool) -> ToolCallUpdate:
+        """Output, exit status and changed files. `is_live`: a terminal already has the output."""
+        content = [*self.ended_content(event), *files]
         text = printed_text(event.output.text, event.errors.text)
         raw = {
             "exitCode": event.code,
@@ -441,7 +468,9 @@ class _Command(NamedTuple):
         if not self.terminals:
             return ToolCallUpdate(tool_call_id=self.card, content=content, raw_output=raw)
         meta = {**({} if is_live else self._output_meta(text)), **self.exit_meta(event.code, _signal_name(event))}
-        return ToolCallUpdate(tool_call_id=self.card, raw_output=raw, meta=meta)
+        return ToolCallUpdate(
+            tool_call_id=self.card, raw_output=raw, meta=meta, **given(content=content if files else None)
+        )
 
     def ended_content(self, event: CommandEnded) -> list[ToolCallContent]:
         """The content of the call after the command ended."""

@@ -131,6 +131,9 @@ class RewindBegun(Event, frozen=True, kw_only=True):
     first of `files` is replaced, so a session that is opened after a crash can finish the rewind. `left` are the files
     that are known not to be restorable. `cancelled`: the last rewind was given up, `files` get their content from
     before it, and the session stays.
+
+    With `undone`, only the files of that execution go back, and nothing else changes; with `is_redo` they get what it
+    had left again. `statement` is its statement then.
     """
 
     kind: ClassVar[str] = "rewind_begun"
@@ -141,13 +144,16 @@ class RewindBegun(Event, frozen=True, kw_only=True):
     files: tuple[FileToRestore, ...] = ()
     left: tuple[FileLeft, ...] = ()
     cancelled: bool = False
+    undone: ExecutionId | None = None
+    is_redo: bool = False
 
 
 class Rewound(Event, frozen=True, kw_only=True):
     """The last rewind has ended: `restored` have the wanted content, `left` are unchanged.
 
     The files have their contents after `statement`; 0 is the beginning. `cancelled`: the rewind was cancelled, and its
-    file changes were undone; `restored` then lists the files for which that failed.
+    file changes were undone; `restored` then lists the files for which that failed. `undone` and `is_redo` as in
+    `RewindBegun`.
     """
 
     kind: ClassVar[str] = "rewound"
@@ -156,6 +162,8 @@ class Rewound(Event, frozen=True, kw_only=True):
     restored: tuple[FileToRestore, ...] = ()
     left: tuple[FileLeft, ...] = ()
     cancelled: bool = False
+    undone: ExecutionId | None = None
+    is_redo: bool = False
 
 
 BranchEvent = BranchCreated | HeadMoved

@@ -16,6 +16,7 @@ from ...core.text import code_span, printable
 from ...log.user_message import MAX_TEXT_CHARS, Composed, is_long_text
 from ..policy import MODES, OPTIONS
 from ..requests import (
+    DRY_RUN,
     KEEP_CONVERSATION,
     KEEP_FILES,
     EditRequest,
@@ -23,9 +24,11 @@ from ..requests import (
     ReplayRequest,
     RewindRequest,
     SwitchRequest,
+    UndoRequest,
 )
 from . import NO_CUSTOM, Command, CommandContext, CustomNames, glancing
 from .context import compact, context, context_glance, tick, views, views_glance
+from .files import changes_glance, redo, undo, undo_or_redo
 from .model import cost_glance, model_glance
 from .timeline import (
     branch,
@@ -146,6 +149,25 @@ COMMANDS: Final[dict[str, Command]] = {
             moves_head=True,
         ),
         Command(
+            "undo",
+            f"[K] [{DRY_RUN}]",
+            "the number of a statement",
+            "Undo what statement K did to files, and nothing else; without K, what the last statement that changed "
+            "files did",
+            undo,
+            takes="statement",
+        ),
+        Command("redo", f"[{DRY_RUN}]", "", "Redo what was undone last", redo),
+        Command(
+            "changes",
+            "[K]",
+            "the number of a statement",
+            "List the files that the session has changed, or that changed since the end of statement K",
+            glancing(changes_glance),
+            changes_glance,
+            "statement",
+        ),
+        Command(
             "branch",
             f"[NAME [{KEEP_FILES}]]",
             "name of a branch",
@@ -201,6 +223,8 @@ def command_for(request: PastRequest) -> tuple[Command, Callable[[CommandContext
             return COMMANDS["rewind"], rewind_to
         case SwitchRequest():
             return COMMANDS["branch"], switch_to
+        case UndoRequest(is_redo=is_redo):
+            return COMMANDS["redo" if is_redo else "undo"], undo_or_redo
         case ReplayRequest():
             return COMMANDS["replay"], run_again
         case EditRequest():

@@ -238,7 +238,10 @@ class FileRewinder:
 
     def plan(self, at: Seq) -> Restorable:
         """Return what restores the files to that position of the log. Looks at no file."""
-        found = restorable(self._log.since(at))
+        return self.ordered(restorable(self._log.since(at)))
+
+    def ordered(self, found: Restorable) -> Restorable:
+        """Return the files in the order in which they can be restored."""
         hidden = [FileLeft(path=file.path, reason=_HIDDEN) for file in found.files if HIDDEN in file.path]
         files = [file for file in found.files if HIDDEN not in file.path]
         return Restorable(tuple(sorted(files, key=_order)), (*found.left, *hidden))
@@ -284,12 +287,19 @@ class FileRewinder:
                 replaced += [file] * outcome
         if begun.files:
             self._journal.signal(FilesPutBack(len(begun.files), len(begun.files)))
-        return Rewound(statement=begun.statement, restored=tuple(done), left=tuple(left))
+        return replace(_end_of(begun), restored=tuple(done), left=tuple(left))
 
     async def _give_up(self, begun: RewindBegun, replaced: Sequence[FileToRestore]) -> None:
         """Undo the files in reverse order, even if the process is killed meanwhile."""
         files = tuple(map(reversed_, reversed(replaced)))
-        back = RewindBegun(statement=begun.statement, since=begun.since, files=files, cancelled=True)
+        back = RewindBegun(
+            statement=begun.statement,
+            since=begun.since,
+            files=files,
+            cancelled=True,
+            undone=begun.undone,
+            is_redo=begun.is_redo,
+        )
         with suppress(SessionReadOnlyError):  # and restore them anyway
             await self._journal.durable(self._log.append(back))
         self._log.append(await self._bring_back(back))
@@ -297,7 +307,7 @@ class FileRewinder:
     async def _bring_back(self, begun: RewindBegun) -> Rewound:
         self._reported = self._reported_paths()
         lost = [reversed_(file) for file in begun.files if isinstance(await self._put(file), FileLeft)]
-        return Rewound(statement=begun.statement, restored=tuple(lost), cancelled=True)
+        return replace(_end_of(begun), restored=tuple(lost), cancelled=True)
 
     async def _put(self, file: FileToRestore) -> FileLeft | bool:
         """Return whether the file was replaced, or why it is left alone."""
@@ -332,6 +342,10 @@ class FileRewinder:
             return ()
         imported = self._facts.imported_at
         return {path for event in self._log.events for path in _reported(event, is_imported=event.seq <= imported)}
+
+
+def _end_of(begun: RewindBegun) -> Rewound:
+    return Rewound(statement=begun.statement, undone=begun.undone, is_redo=begun.is_redo)
 
 
 def _reported(event: Event, *, is_imported: bool) -> Iterable[str]:
@@ -398,6 +412,6 @@ async def finish_rewind(parts: SessionParts, begun: RewindBegun) -> None:
     workspace = Workspace(parts.cwd, parts.directories, records=records)
     files = FileRewinder(parts.log, parts.journal, parts.store, workspace, parts.facts)
     rewound = await files.finish(begun)
-    if not begun.cancelled:
+    if not begun.cancelled and begun.undone is None:
         move_head(parts.log, parts.timeline, parts.view, Destination(begun.branch, begun.since, begun.statement))
     parts.log.append(rewound)

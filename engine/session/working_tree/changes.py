@@ -193,7 +193,7 @@ class _Records:
 
     def add(self, baseline: Baseline, before: Snapshot, after: Snapshot, started: int, *, is_shared: bool) -> None:
         """Add the records of one directory."""
-        for each in _differences(baseline.root, before, after, started):
+        for each in sorted(_differences(baseline.root, before, after, started), key=lambda found: found.path):
             if len(self._events) >= MOST_RECORDED:
                 self._more += 1
                 continue

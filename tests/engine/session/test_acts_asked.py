@@ -91,7 +91,7 @@ class Waiting:
 
 
 def names(root: Path) -> list[str]:
-    return sorted(path.name for path in root.rglob("*"))
+    return sorted(path.name for path in root.rglob("*") if root / "state" not in (path, *path.parents))
 
 
 async def torn(act: Callable[[], Awaitable[Any]], ready: Callable[[], Awaitable[Any]]) -> None:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
-import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 import pytest
 
 from engine import Session
+from engine.core.clock import SystemClock
 from engine.core.execution import DIRECTORY
 from engine.log.events.execution import FileWritten
 from engine.log.events.going_back import Rewound
+from engine.log.file_history import rewound_lines
+from engine.log.store.memory import MemoryStore
 from engine.runtime.results import Completed
+from engine.session.commands.files import NO_FILES, NO_FILES_SINCE
+from engine.session.past.patches import deltas_since, patch
+from engine.session.past.undoing import CHANGED_LATER, NOT_BY_STATEMENT, NOTHING_TO_REDO, NOTHING_TO_UNDO
 from engine.session.working_tree.changes import NOT_CERTAIN
 from tests.support.sessions import answer_to, events_of, session_in, value_of
 
@@ -74,7 +81,7 @@ CHANGES = {
     "a file becomes a link": "rm a.txt; ln -s b.bin a.txt",
     "a file becomes a directory": "rm a.txt; mkdir a.txt; echo in > a.txt/in",
     "a directory becomes a file": "rm -r sub; echo file > sub",
-    "same size and time": "cp -p a.txt /dev/shm/rw-$$; echo eno > a.txt; touch -r /dev/shm/rw-$$ a.txt; rm /dev/shm/rw-$$",
+    "same size and time": "cp -p a.txt same.log; echo eno > a.txt; touch -r same.log a.txt; rm same.log",
     "names with blanks and line ends": "echo x > 'a b'; echo x > $'a\\nb'",
     "all of it": "rm -r a.txt b.bin sub link; mkdir n; echo n > n/n",
 }
@@ -165,7 +172,8 @@ async def test_git_repository_is_neither_recorded_nor_changed(session: Session, 
     head = (project / ".git" / "HEAD").read_bytes()
     await session.rewind(1)
     assert (project / ".git" / "HEAD").read_bytes() == head
-    assert subprocess.run(["git", "status", "--porcelain"], cwd=project, capture_output=True).stdout == b""
+    status = await anyio.run_process(["git", "status", "--porcelain"], cwd=project)
+    assert status.stdout == b""
 
 
 async def test_repeated_rewinds_and_branches_find_their_files(session: Session, project: Path) -> None:
@@ -192,3 +200,128 @@ def test_copy_of_an_earlier_version_has_no_files() -> None:
     old = Completed.__new__(Completed)
     old.__setstate__([0, "out\n", False, False, None, "", 0.1])
     assert repr(old) == "out"
+
+
+# --- undo and redo ----------------------------------------------------------------------------------------------------
+
+
+async def test_undo_goes_back_step_by_step_and_redo_returns(session: Session, project: Path) -> None:
+    states = [tree(project)]
+    for source in ("bash('echo two > a.txt; mkdir d')", "x = 1", "write('d/w.txt', 'w\\n')", "bash('rm -r sub link')"):
+        await session.cell(source)
+        if tree(project) != states[-1]:
+            states.append(tree(project))
+    for state in reversed(states[:-1]):
+        await session.undo()
+        assert tree(project) == state
+    assert await answer_to(session, "/undo") == NOTHING_TO_UNDO
+    for state in states[1:]:
+        await session.redo()
+        assert tree(project) == state
+    assert await answer_to(session, "/redo") == NOTHING_TO_REDO
+    assert await value_of(session, "x") == "1"
+
+
+async def test_undo_of_an_earlier_statement_leaves_what_a_later_one_changed(session: Session, project: Path) -> None:
+    await session.cell("bash('echo two > a.txt; echo two > sub/c.txt')")
+    await session.cell("bash('echo three > a.txt')")
+    result = await session.undo(1)
+    assert result.rewound is not None
+    assert [(Path(left.path).name, left.reason) for left in result.rewound.left] == [("a.txt", CHANGED_LATER.format(2))]
+    assert (project / "a.txt").read_text() == "three\n"
+    assert (project / "sub" / "c.txt").read_text() == "three\n"
+    assert await answer_to(session, "/undo 1") == NOT_BY_STATEMENT.format(1)
+
+
+async def test_dry_run_changes_nothing(session: Session, project: Path) -> None:
+    await session.cell("bash('echo two > a.txt')")
+    state = tree(project)
+    assert await answer_to(session, "/undo --dry-run") == "This would undo 1 file: `a.txt`."
+    assert tree(project) == state
+    await session.undo()
+    assert await answer_to(session, "/redo --dry-run") == "This would redo 1 file: `a.txt`."
+
+
+async def test_new_change_ends_what_can_be_redone(session: Session, project: Path) -> None:
+    await session.cell("bash('echo two > a.txt')")
+    await session.undo()
+    await session.cell("bash('echo new > new.txt')")
+    assert await answer_to(session, "/redo") == NOTHING_TO_REDO
+    await session.undo()
+    assert not (project / "new.txt").exists()
+    assert (project / "a.txt").read_text() == "one\n"
+
+
+async def test_rewind_and_undo_follow_each_other(session: Session, project: Path) -> None:
+    await session.cell("bash('echo two > a.txt')")
+    two = tree(project)
+    await session.cell("bash('echo three > a.txt')")
+    await session.undo()
+    assert tree(project) == two
+    await session.rewind(1)
+    assert tree(project) == two
+    await session.undo()
+    assert (project / "a.txt").read_text() == "one\n"
+    await answer_to(session, "/branch main")
+    assert (project / "a.txt").read_text() == "two\n"
+
+
+async def test_model_is_told_of_an_undo(session: Session) -> None:
+    await session.cell("bash('echo two > a.txt')")
+    await session.undo()
+    (event,) = events_of(session, Rewound)
+    assert list(rewound_lines(event, os.path.basename)) == ["Undid what statement 1 did to 1 file: a.txt."]
+
+
+async def test_session_that_is_loaded_again_undoes_and_redoes(project: Path, tmp_path: Path) -> None:
+    store = MemoryStore(SystemClock())
+    async with session_in(project, store, state=tmp_path / "state") as session:
+        await session.cell("bash('echo two > a.txt; mkdir d; ln -s x d/l')")
+        changed = tree(project)
+        await session.undo()
+        before = tree(project)
+        name = session.session_id
+    async with session_in(project, store, state=tmp_path / "state", load=name) as session:
+        await session.redo()
+        assert tree(project) == changed
+        await session.undo()
+        assert tree(project) == before
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------
+
+
+async def test_changes_are_listed(session: Session) -> None:
+    assert await answer_to(session, "/changes") == NO_FILES
+    await session.cell(
+        "bash('printf \"one\\\\ntwo\\\\n\" > a.txt; printf x > n; rm link; chmod 755 sub/c.txt; mkdir d')"
+    )
+    await session.cell("bash('printf \"\\\\0\" > b.bin')")
+    assert await answer_to(session, "/changes") == (
+        "5 files changed:\n\n- `a.txt`: changed, +1\n- `b.bin`: changed, binary, 1 byte\n- `link`: removed, -1\n"
+        "- `n`: made, +1\n- `sub/c.txt`: mode 100644 -> 100755"
+    )
+    assert (await answer_to(session, "/changes 1")).splitlines()[2:] == ["- `b.bin`: changed, binary, 1 byte"]
+    await session.undo()
+    assert await answer_to(session, "/changes 1") == NO_FILES_SINCE.format(1)
+
+
+@pytest.mark.parametrize("command", CHANGES.values(), ids=CHANGES)
+async def test_patch_makes_what_the_session_made(session: Session, project: Path, tmp_path: Path, command: str) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(project, copy, symlinks=True)
+    await session.cell(f"bash({command!r})")
+    parts = session._parts  # pyright: ignore[reportPrivateUsage]
+    data = patch(deltas_since(parts.log, parts.store, 0, ()), str(project))
+    if data:
+        await anyio.run_process(["git", "apply", "-"], input=data, cwd=copy)
+
+    def files(root: Path) -> dict[str, object]:
+        return {
+            path: found[0] if isinstance(found, tuple) and not found[1] & 0o100 else found
+            for path, found in tree(root).items()
+            if not isinstance(found, int) and path != "same.log"
+        }
+
+    assert {**files(copy)}.keys() == files(project).keys()
+    assert [found for _, found in sorted(files(copy).items())] == [found for _, found in sorted(files(project).items())]

@@ -1,0 +1,85 @@
+"""`/undo`, `/redo` and `/changes`: what statements did to files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from ...core.errors import InvalidRequestError
+from ...core.text import code_span, cut_line, plural, printable
+from ...log.file_history import SHOWN_FILES, left_lines
+from ..past.patches import FileDelta, deltas_since
+from ..requests import DRY_RUN, MoveResult, UndoRequest, statement_number
+from . import CommandContext
+
+NO_FILES: Final = "This session has changed no file."
+NO_FILES_SINCE: Final = "No file has changed since statement {}."
+_SHOWN_CHARS: Final = 20
+_LISTED: Final = 50
+
+
+async def undo(context: CommandContext, argument: str) -> str:
+    numbers, is_dry = _words(argument, "/undo")
+    return await undo_or_redo(context, UndoRequest(numbers, is_dry=is_dry))
+
+
+async def redo(context: CommandContext, argument: str) -> str:
+    number, is_dry = _words(argument, "/redo")
+    if number is not None:
+        raise InvalidRequestError("`/redo` takes no number: it redoes what was undone last.")
+    return await undo_or_redo(context, UndoRequest(is_redo=True, is_dry=is_dry))
+
+
+def _words(argument: str, command: str) -> tuple[int | None, bool]:
+    """Return the number and whether it is a dry run."""
+    words = argument.split()
+    numbers = [word for word in words if word != DRY_RUN]
+    number = statement_number(numbers[0]) if numbers else None
+    if len(numbers) > 1 or (numbers and number is None):
+        wrong = code_span(printable(cut_line(numbers[-1], _SHOWN_CHARS)))
+        raise InvalidRequestError(f"`{command}` takes the number of a statement and {code_span(DRY_RUN)}, not {wrong}.")
+    return number, len(numbers) < len(words)
+
+
+async def undo_or_redo(context: CommandContext, request: UndoRequest) -> str:
+    result = await context.perform(request)
+    assert isinstance(result, MoveResult)
+    return "\n".join(undo_lines(result, request, context.runtime.parts.cwd))
+
+
+def undo_lines(result: MoveResult, request: UndoRequest, cwd: str) -> Sequence[str]:
+    """What an undo or a redo did, or would do. What was done is shown as an act, with the names."""
+    if result.rewound is None:
+        files = result.written.files
+        verb = "redo" if request.is_redo else "undo"
+        names = ", ".join(code_span(printable(os.path.relpath(file.path, cwd))) for file in files[:SHOWN_FILES])
+        rest = f" and {len(files) - SHOWN_FILES} more" if len(files) > SHOWN_FILES else ""
+        lines = [f"This would {verb} {len(files)} {plural(len(files), 'file')}: {names}{rest}."] if files else []
+        return [*lines, *left_lines(result.written, partial(os.path.relpath, start=cwd))]
+    left = len(result.rewound.left)
+    other = "`/undo` goes back further." if request.is_redo else "`/redo` takes this back."
+    said = f"{left} {plural(left, 'file')} could not be restored. " if left else ""
+    return [f"{said}{other} Names and the conversation are unchanged."]
+
+
+def changes_glance(context: CommandContext, argument: str) -> str:
+    since = statement_number(argument) if argument else 0
+    if since is None:
+        raise InvalidRequestError("`/changes` takes the number of a statement.")
+    parts = context.runtime.parts
+    deltas = deltas_since(parts.log, parts.store, since, context.cells)
+    return "\n".join(change_lines(deltas, parts.cwd, since))
+
+
+def change_lines(deltas: Sequence[FileDelta], cwd: str, since: int) -> Sequence[str]:
+    """The changed files as Markdown, one a line, with the numbers of added and removed lines."""
+    if not deltas:
+        return [NO_FILES_SINCE.format(since) if since else NO_FILES]
+    lines = [f"- {code_span(printable(os.path.relpath(each.path, cwd)))}: {each.words}" for each in deltas[:_LISTED]]
+    rest = len(deltas) - _LISTED
+    where = f" since statement {since}" if since else ""
+    head = f"{len(deltas)} {plural(len(deltas), 'file')} changed{where}:"
+    more = [f"- and {rest} more"] if rest > 0 else []
+    return [head, "", *lines, *more]

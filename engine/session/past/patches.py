@@ -1,0 +1,226 @@
+"""What a session has changed in its files, as one patch that `git apply` takes.
+
+For each file the content before the session's first change is compared with that after its last one, as the log has
+them; nothing is read from disk. A binary content is a literal of git's format. Must not know commands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from base64 import b85encode
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ...core.diff import hunks, opcodes
+from ...core.errors import InvalidRequestError, StoreError
+from ...core.execution import DIRECTORY, LINK
+from ...core.text import plural
+from ...log.branches import end_after
+from ...log.event_log import EventLog
+from ...log.events.going_back import FileToRestore
+from ...log.file_history import is_unknown, restorable
+from ...log.store_protocol import Store
+from ...log.timeline import Cell
+from ..requests import no_such_statement
+
+_CONTEXT: Final = 3
+_LINK_MODE: Final = 0o120000
+_FILE_MODE: Final = 0o100644
+_EXECUTABLE_MODE: Final = 0o100755
+_EXECUTE: Final = 0o111
+_LITERAL_BYTES: Final = 52
+"""Of the compressed content in a line of a binary patch."""
+_LETTERS: Final = 26
+_PLAIN: Final = range(0x20, 0x7F)
+
+
+class FileDelta(Struct, frozen=True):
+    """A file and both contents. `reason` says why one is unknown; then there is no patch of it.
+
+    Modes are git's: those of a link, a file or an executable file; None for no file.
+    """
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+    before_mode: int | None
+    after_mode: int | None
+    reason: str = ""
+
+    @property
+    def words(self) -> str:
+        """What happened to it: `made, +3`, `changed, +1 -2`, `removed`."""
+        what = "made" if self.before_mode is None else "removed" if self.after_mode is None else "changed"
+        if self.reason:
+            return f"{what}, {self.reason}"
+        if self.before == self.after:
+            return f"mode {self.before_mode or 0:o} -> {self.after_mode or 0:o}"
+        if _is_binary(self.before) or _is_binary(self.after):
+            size = len(self.after or b"")
+            return f"{what}, binary" + (f", {size:,} {plural(size, 'byte')}" if self.after is not None else "")
+        added, removed = self.extent
+        counts = " ".join([*([f"+{added}"] if added else []), *([f"-{removed}"] if removed else [])])
+        return f"{what}, {counts}" if counts else what
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The numbers of added and removed lines."""
+        codes = [code for code in opcodes(_lines(self.before), _lines(self.after)) if code.tag != "equal"]
+        return sum(code.j2 - code.j1 for code in codes), sum(code.i2 - code.i1 for code in codes)
+
+
+def deltas_since(log: EventLog, store: Store, statement: int, cells: Sequence[Cell]) -> Sequence[FileDelta]:
+    """Return what has changed since the end of a statement of the active branch, sorted by path; 0 is the beginning.
+
+    Directories are left out.
+
+    Raises:
+        InvalidRequestError: there is no such statement.
+    """
+    end = end_after(log.path if statement else log.events, statement)
+    if end is None:
+        raise InvalidRequestError(no_such_statement(cells, str(statement)))
+    found = restorable(log.since(end))
+    reasons = {left.path: left.reason for left in found.left}
+    files = [file for file in found.files if not {file.present_digest, file.wanted_digest} <= {"", DIRECTORY}]
+    deltas = [_delta(file, store) for file in files]
+    unknown = [FileDelta(path, None, None, _FILE_MODE, _FILE_MODE, reason) for path, reason in reasons.items()]
+    return sorted([*deltas, *unknown], key=lambda each: each.path)
+
+
+def _delta(file: FileToRestore, store: Store) -> FileDelta:
+    try:
+        before, after = (None if each is None else store.blob_get(each) for each in (file.wanted, file.present))
+    except (KeyError, StoreError):
+        before = after = None
+        reason = "its contents are not in the store"
+    else:
+        is_lost = is_unknown(file.wanted, file.wanted_digest) or is_unknown(file.present, file.present_digest)
+        reason = "a content is not stored" if is_lost else ""
+    return FileDelta(
+        path=file.path,
+        before=before,
+        after=after,
+        before_mode=_mode(file.wanted_digest, file.wanted_mode),
+        after_mode=_mode(file.present_digest, file.present_mode),
+        reason=reason,
+    )
+
+
+def _mode(digest: str, mode: int | None) -> int | None:
+    if digest in ("", DIRECTORY):
+        return None
+    if digest.startswith(LINK):
+        return _LINK_MODE
+    return _EXECUTABLE_MODE if (mode or 0) & _EXECUTE else _FILE_MODE
+
+
+# --- the patch --------------------------------------------------------------------------------------------------------
+
+
+def patch(deltas: Sequence[FileDelta], root: str) -> bytes:
+    """Return one patch with paths relative to `root`. Files whose contents are unknown are left out."""
+    # What is removed comes first, because a directory may take its name.
+    ordered = sorted((each for each in deltas if not each.reason), key=lambda each: each.after_mode is not None)
+    return b"".join(b"".join(_patch(each, root)) for each in ordered)
+
+
+def _patch(delta: FileDelta, root: str) -> Iterator[bytes]:
+    if delta.before == delta.after and delta.before_mode == delta.after_mode:
+        return  # git knows no other permissions
+    is_kind_changed = None not in (delta.before_mode, delta.after_mode) and _LINK_MODE in (
+        delta.before_mode,
+        delta.after_mode,
+    )
+    if is_kind_changed and delta.before_mode != delta.after_mode:  # git removes one and makes the other
+        gone = FileDelta(delta.path, delta.before, None, delta.before_mode, None)
+        made = FileDelta(delta.path, None, delta.after, None, delta.after_mode)
+        yield from _patch(gone, root)
+        yield from _patch(made, root)
+        return
+    name = os.fsencode(os.path.relpath(delta.path, root))
+    old, new = _quoted(b"a/" + name), _quoted(b"b/" + name)
+    yield b"diff --git %b %b\n" % (old, new)
+    if delta.before_mode is None:
+        yield b"new file mode %o\n" % (delta.after_mode or 0)
+    elif delta.after_mode is None:
+        yield b"deleted file mode %o\n" % delta.before_mode
+    elif delta.before_mode != delta.after_mode:
+        yield b"old mode %o\nnew mode %o\n" % (delta.before_mode, delta.after_mode)
+    if delta.before == delta.after:
+        return
+    if _is_binary(delta.before) or _is_binary(delta.after):
+        yield b"index %b..%b\nGIT binary patch\n" % (_blob_id(delta.before), _blob_id(delta.after))
+        yield from _literal(delta.after or b"")
+        yield from _literal(delta.before or b"")
+        return
+    if delta.before or delta.after:
+        yield b"--- %b\n" % (b"/dev/null" if delta.before_mode is None else old)
+        yield b"+++ %b\n" % (b"/dev/null" if delta.after_mode is None else new)
+        yield from _hunks(_lines(delta.before), _lines(delta.after))
+
+
+def _hunks(before: Sequence[str], after: Sequence[str]) -> Iterator[bytes]:
+    for hunk in hunks(opcodes(before, after), _CONTEXT):
+        i1, i2, j1, j2 = hunk[0].i1, hunk[-1].i2, hunk[0].j1, hunk[-1].j2
+        yield f"@@ -{_range(i1, i2)} +{_range(j1, j2)} @@\n".encode()
+        for code in hunk:
+            if code.tag == "equal":
+                yield from _marked(" ", before[code.i1 : code.i2])
+                continue
+            yield from _marked("-", before[code.i1 : code.i2])
+            yield from _marked("+", after[code.j1 : code.j2])
+
+
+def _marked(sign: str, lines: Sequence[str]) -> Iterator[bytes]:
+    for line in lines:
+        end = "" if line.endswith("\n") else "\n\\ No newline at end of file\n"
+        yield f"{sign}{line}{end}".encode("latin-1")
+
+
+def _range(start: int, end: int) -> str:
+    return f"{start + 1 if end > start else start},{end - start}"
+
+
+def _lines(data: bytes | None) -> Sequence[str]:
+    """Return the lines with their ends; each character is a byte."""
+    parts = (data or b"").decode("latin-1").split("\n")
+    last = parts.pop()
+    lines = [f"{part}\n" for part in parts]
+    return [*lines, last] if last else lines
+
+
+def _is_binary(data: bytes | None) -> bool:
+    return b"\0" in (data or b"")
+
+
+def _blob_id(data: bytes | None) -> bytes:
+    """Return git's id of a content, by which it checks a binary patch; zeros for none."""
+    if data is None:
+        return b"0" * 40
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest().encode()
+
+
+def _literal(data: bytes) -> Iterator[bytes]:
+    """Return a content in git's binary format: lines of a length and 52 bytes of the compressed content in base 85."""
+    yield b"literal %d\n" % len(data)
+    packed = zlib.compress(data)
+    for start in range(0, len(packed), _LITERAL_BYTES):
+        part = packed[start : start + _LITERAL_BYTES]
+        size = len(part)
+        letter = chr(ord("A") + size - 1) if size <= _LETTERS else chr(ord("a") + size - _LETTERS - 1)
+        yield letter.encode() + b85encode(part, pad=True) + b"\n"
+    yield b"\n"
+
+
+def _quoted(name: bytes) -> bytes:
+    """Return a name as git quotes it."""
+    if all(byte in _PLAIN and byte not in b'"\\' for byte in name):
+        return name
+    special = {0x22: b'\\"', 0x5C: b"\\\\", 0x0A: b"\\n", 0x09: b"\\t", 0x0D: b"\\r"}
+    parts = (special.get(byte, bytes([byte]) if byte in _PLAIN else b"\\%03o" % byte) for byte in name)
+    return b'"' + b"".join(parts) + b'"'

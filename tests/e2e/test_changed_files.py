@@ -1,0 +1,53 @@
+"""What people see of the files that a command changed: the editor's card, the terminal, and the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.test_cards import cards, shown_twice, words
+from tests.support.agents import Agent
+from tests.support.scripts import scripted
+
+COMMAND = "printf 'two\\n' > a.txt; printf 'new\\n' > new.txt; rm gone.txt; chmod 755 run.sh; mkdir made; echo done"
+
+
+@pytest.fixture
+def tree(project: Path) -> Path:
+    for name in ("a.txt", "gone.txt", "run.sh"):
+        (project / name).write_text("one\n")
+    return project
+
+
+def diffs(card: dict[str, Any]) -> list[tuple[str, str | None, str]]:
+    """The diffs of a card: name, old text, new text."""
+    blocks = [block for block in card["content"] if block["type"] == "diff"]
+    return [(Path(block["path"]).name, block.get("oldText"), block["newText"]) for block in blocks]
+
+
+@pytest.mark.parametrize("terminals", [False, True])
+def test_card_of_a_command_has_the_diffs_of_its_files(tmp_path: Path, tree: Path, terminals: bool) -> None:
+    model = scripted(tmp_path, {"statement": f"bash({COMMAND!r})"}, {"text": "Fine."})
+    with Agent(tmp_path / "state", "--model", model) as agent:
+        agent.initialize(**({"_meta": {"terminal_output": True}} if terminals else {}))
+        session = agent.new_session(tree)
+        agent.prompt(session, "go")
+        for (card,) in shown_twice(agent, session, tree):
+            assert card["title"].startswith("Run printf")
+            assert diffs(card) == [("a.txt", "one\n", "two\n"), ("gone.txt", "one\n", ""), ("new.txt", None, "new\n")]
+            assert "mode 644 -> 755" in words(card)
+            assert "... 1 more file that changed" in words(card)  # the directory
+            places = [Path(each["path"]).name for each in card["locations"]]
+            assert places == ["a.txt", "gone.txt", "new.txt", "run.sh"]
+
+
+def test_command_of_very_many_files_shows_the_first(tmp_path: Path, tree: Path) -> None:
+    model = scripted(tmp_path, {"statement": "bash('for i in $(seq 100); do echo x > f$i; done')"}, {"text": "Fine."})
+    with Agent(tmp_path / "state", "--model", model) as agent:
+        session = agent.open(tree)
+        agent.prompt(session, "go")
+        (card,) = cards(agent.updates())
+        assert len(diffs(card)) == 20
+        assert "... 80 more files that changed" in words(card)
