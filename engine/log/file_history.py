@@ -295,7 +295,7 @@ def restored_names(event: Rewound, shown: Callable[[str], str]) -> str:
     return _names(event.restored, shown)
 
 
-def left_lines(event: Rewound, shown: Callable[[str], str]) -> Sequence[str]:
+def left_lines(event: Rewound | Restorable, shown: Callable[[str], str]) -> Sequence[str]:
     """Return a sentence on each file that was not restored, spelled by `shown`."""
     lines = [f"{_name(left, shown)} was not restored: {left.reason}." for left in event.left[:SHOWN_FILES]]
     if len(event.left) > SHOWN_FILES:

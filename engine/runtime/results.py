@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, Protocol, SupportsIndex, cast, overload, runtime_checkable
 
@@ -103,7 +103,6 @@ class Completed:
         signal: the name of the signal that killed it, if any.
         reason: why the host stopped it, if not for its time limit.
         seconds: how long it ran; ignored by `==`.
-        changed: the files that it made, changed and removed, in a line; empty for none.
     """
 
     code: int | None
@@ -113,18 +112,12 @@ class Completed:
     signal: str | None
     reason: str
     seconds: float = field(compare=False)
-    changed: str = ""
-
-    def __setstate__(self, state: list[object]) -> None:
-        # A copy by an earlier version has no `changed`.
-        for each, value in zip(fields(self), [*state, ""], strict=False):
-            object.__setattr__(self, each.name, value)
 
     def __repr__(self) -> str:
-        output, end = cut_middle(self.output, SHOWN_CHARS).removesuffix("\n"), self._end()
-        ends = [f"({end})"] if end and output else [end] if end else []
-        changed = [f"(files: {self.changed})"] if self.changed else []
-        return "\n".join([*([output] if output else []), *ends, *changed]) or "(no output)"
+        output, end = cut_middle(self.output, SHOWN_CHARS), self._end()
+        if not output:
+            return end or "(no output)"
+        return f"{output.removesuffix(chr(10))}\n({end})" if end else output.removesuffix("\n")
 
     def _end(self) -> str:
         """How it ended, if it failed."""
@@ -135,6 +128,26 @@ class Completed:
         if self.code is None:
             return f"ended: {self.reason}"
         return f"exit code {self.code}" if self.code else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedWithFiles(Completed):
+    """A command that has changed files.
+
+    Args:
+        changed: the files that it made, changed and removed, in a line.
+    """
+
+    changed: str
+
+    def __repr__(self) -> str:
+        files = f"(files: {self.changed})"
+        return f"{Completed.__repr__(self)}\n{files}" if self.output or self._end() else files
+
+
+def completed_of(answer: Any) -> Completed:
+    """Make the value of `bash`."""
+    return CompletedWithFiles(**answer) if "changed" in answer else Completed(**answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,7 +443,7 @@ VALUES: Final[dict[str, Callable[[Any], object]]] = {
     "find": paths_of,
     "write": lambda data: Written(**data),
     "edit": lambda data: Written(**data),
-    "bash": lambda data: Completed(**data),
+    "bash": completed_of,
     FETCH: lambda data: FetchedPage(**data),
     ASK: lambda data: data["answer"],
 }

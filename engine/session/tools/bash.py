@@ -108,7 +108,7 @@ def answer(outcome: CommandOutcome) -> dict[str, object]:
         "signal": None if outcome.signal is None else _name(outcome.signal),
         "reason": outcome.reason,
         "seconds": round(outcome.seconds, 3),
-        "changed": outcome.changed,
+        **({"changed": outcome.changed} if outcome.changed else {}),
     }
 
 

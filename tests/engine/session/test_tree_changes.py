@@ -18,7 +18,6 @@ from engine.log.events.execution import FileWritten
 from engine.log.events.going_back import Rewound
 from engine.log.file_history import rewound_lines
 from engine.log.store.memory import MemoryStore
-from engine.runtime.results import Completed
 from engine.session.commands.files import NO_FILES, NO_FILES_SINCE
 from engine.session.past.patches import deltas_since, patch
 from engine.session.past.undoing import CHANGED_LATER, NOT_BY_STATEMENT, NOTHING_TO_REDO, NOTHING_TO_UNDO
@@ -194,12 +193,6 @@ async def test_directory_has_its_digest_and_no_diff(session: Session) -> None:
     await session.cell("bash('mkdir made')")
     (event,) = events_of(session, FileWritten)
     assert (event.before_digest, event.after_digest, event.unshown) == ("", DIRECTORY, True)
-
-
-def test_copy_of_an_earlier_version_has_no_files() -> None:
-    old = Completed.__new__(Completed)
-    old.__setstate__([0, "out\n", False, False, None, "", 0.1])
-    assert repr(old) == "out"
 
 
 # --- undo and redo ----------------------------------------------------------------------------------------------------

@@ -179,7 +179,7 @@ PLACES: dict[Callable[[Path, Path], str], str] = {
     _link: "outside the workspace",
     _link_inside: CHANGED,
     _outside: "outside the workspace",
-    _directory: "Is a directory",
+    _directory: CHANGED,
     _pipe: "a named pipe, not a regular file",
     _below_a_file: "Not a directory",
     _no_text: "its name is not UTF-8, and there is no such file any more",
