@@ -239,7 +239,9 @@ class StatementRunner:
             self._append(pending)
 
         calls = ToolCalls(self._tools, step.execution_id, call, self._is_approved(step), step.answers)
-        touches = Touches(self._records, step.execution_id, call, start, partial(self._may_write, request))
+        may_write = partial(self._may_write, request)
+        touches = Touches(self._records, step.execution_id, call, start, may_write, self._tools.comparison)
+        calls.before_change = touches.settle_unseen
         outcome = RunOutcome(status="error", exception=_NOT_RUN)
         pictures: Sequence[Picture] = ()
         try:

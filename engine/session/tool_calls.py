@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -198,6 +198,8 @@ class ToolCalls:
         self._has_rest = False
         """Whether the user has allowed all further changes of files."""
         self.parent = parent
+        self.before_change: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
+        """Called before a change of files."""
 
     @property
     def written(self) -> Collection[str]:
@@ -378,6 +380,7 @@ class ToolCalls:
         said = "\n".join(filter(None, (protected_line(change.protected), note, is_executable)))
         subject = FileSubject(path=place, protected=change.protected, changes=changes, note=said)
         await self._permit(request, call, subject)
+        await self.before_change()
         with anyio.CancelScope(shield=True):
             if held is None and not change.protected:
                 async with environment.acting():
@@ -472,6 +475,7 @@ class ToolCalls:
         subject = await anyio.to_thread.run_sync(subject_of, request, act, before, self._context.workspace)
         if not self._is_covered(act):
             await self._permit(request, call, subject)
+        await self.before_change()
         do = act.do if act.put is None else partial(act.put, _shown(act, before), partial(_hold, environment))
         with anyio.CancelScope(shield=True):
             if act.protected:
@@ -579,6 +583,7 @@ class ToolCalls:
     @asynccontextmanager
     async def _compared(self, call: ToolCallId) -> AsyncGenerator[_Changed]:
         """Record what changes in the session's directories meanwhile, however it ends."""
+        await self.before_change()
         found, begun = _Changed(), await self._context.comparison.begin()
         try:
             yield found

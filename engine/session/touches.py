@@ -51,6 +51,7 @@ from .policy import shown_part
 from .tool_calls import SHOWN_CHANGES_CHARS
 from .tool_records import FileState, file_state
 from .tools import Workspace, changes_of, name_text
+from .working_tree.changes import Begun, TreeComparison
 
 SHOWN_FILES: Final = 100
 """Files that are shown one by one. The others are counted."""
@@ -110,6 +111,7 @@ class Touches:
         parent: the call of its statement.
         start: the position on the log where the execution begins.
         may_write: whether the statement's own code can write that real path.
+        comparison: compares the session's directories, for acts that do not name what they change.
     """
 
     def __init__(
@@ -119,8 +121,11 @@ class Touches:
         parent: ToolCallId,
         start: int,
         may_write: Callable[[str], bool],
+        comparison: TreeComparison | None = None,
     ) -> None:
         self._records = records
+        self._comparison = comparison
+        self._begun: asyncio.Task[Begun] | None = None
         self._execution = execution_id
         self._parent = parent
         self._start = start
@@ -137,6 +142,9 @@ class Touches:
 
     def take(self, path: bytes, looked: Callable[[], None]) -> None:
         """Take a report, as `TouchSink`."""
+        if not path:
+            self._take_unseen(looked)
+            return
         place = os.fsdecode(path)
         if place not in self._taken and self._is_credible(place):
             self._taken[place] = future = asyncio.get_running_loop().run_in_executor(None, self._before, place, LARGEST)
@@ -146,6 +154,16 @@ class Touches:
             looked()
         else:
             looking.add_done_callback(lambda _: looked())
+
+    def _take_unseen(self, looked: Callable[[], None]) -> None:
+        """Look at the directories before the statement goes on, if it can write there."""
+        comparison = self._comparison
+        if comparison is None or not any(map(self._may_write, comparison.roots)):
+            looked()
+            return
+        if self._begun is None:
+            self._begun = asyncio.ensure_future(comparison.begin())
+        self._begun.add_done_callback(lambda _: looked())
 
     def _is_credible(self, place: str) -> bool:
         if place.startswith(self._records.hidden):
@@ -226,8 +244,15 @@ class Touches:
 
     @property
     def any(self) -> bool:
-        """Whether a file was reported, for `settle` to compare."""
-        return bool(self._taken)
+        """Whether there is anything for `settle` to compare."""
+        return bool(self._taken) or self._begun is not None
+
+    async def settle_unseen(self) -> None:
+        """Record what changed so far without a report, because a tool is about to change files, too."""
+        if self._begun is None or self._comparison is None:
+            return
+        await self._show_all(await self._unseen(), 0)
+        self._begun = asyncio.ensure_future(self._comparison.begin())
 
     # --- afterwards ---------------------------------------------------------------------------------------------------
 
@@ -241,10 +266,16 @@ class Touches:
         if self._taken:
             await anyio.lowlevel.checkpoint()  # which appends what was saved last
         touched = open_touches(self._records.log.since(self._start))
-        if not touched and not more:
+        unseen = await self._unseen()
+        if not touched and not unseen and not more:
             return
         written, modes = await anyio.to_thread.run_sync(self._changed, touched) if touched else ([], {})
+        written += unseen
         self._show_modes(modes)
+        await self._show_all(written, more)
+
+    async def _show_all(self, written: Sequence[FileWritten], more: int) -> None:
+        """Append the changes, most of them as calls of their own; `more` as in `settle`."""
         sources = _renamed(written[:SHOWN_FILES])
         for number, event in enumerate(written[:SHOWN_FILES], 1):
             if event.path in sources:
@@ -254,6 +285,23 @@ class Touches:
             if number % _BATCH == 0:
                 await anyio.lowlevel.checkpoint()
         await self._count(written[SHOWN_FILES:], more)
+
+    async def _unseen(self) -> list[FileWritten]:
+        """Return what changed without a report, and not by a call that has its own records."""
+        if self._begun is None or self._comparison is None:
+            return []
+        begun = await self._begun
+        changes = await self._comparison.end(begun, self._execution, self._parent)
+        since = self._records.log.since(self._start)
+        reported = {event.path for event in since if isinstance(event, FileTouched)}
+        known = {event.path: event for event in since if isinstance(event, FileWritten)}
+        found: list[FileWritten] = []
+        for event in changes.events:
+            last = known.get(event.path)
+            if event.path in reported or (last is not None and last.after_digest == event.after_digest):
+                continue
+            found.append(event if last is None else _since(last, event))
+        return found
 
     def _show(self, event: FileWritten) -> None:
         call = self._records.minter.tool_call()
@@ -382,6 +430,11 @@ def _renamed(written: Sequence[FileWritten]) -> dict[str, FileWritten]:
         for event in written
         if not event.before_digest and event.after_digest in once and not event.note
     }
+
+
+def _since(last: FileWritten, event: FileWritten) -> FileWritten:
+    """Return the change of a file since the last record of it."""
+    return replace(event, before=last.after, before_digest=last.after_digest, before_mode=last.after_mode, changes=())
 
 
 def _is_free(place: str) -> bool:

@@ -46,7 +46,7 @@ _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS entries(
   path BLOB PRIMARY KEY, mode INTEGER, inode INTEGER, size INTEGER, modified INTEGER, changed INTEGER,
   digest TEXT, reason TEXT) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS acts(started REAL, ended REAL);
+CREATE TABLE IF NOT EXISTS acts(owner TEXT, started REAL, ended REAL);
 CREATE TABLE IF NOT EXISTS contents(digest TEXT PRIMARY KEY, data BLOB, size INTEGER, used REAL);
 """
 
@@ -128,22 +128,22 @@ class Baseline:
             row = self._opened().execute("SELECT data FROM contents WHERE digest=?", (digest,)).fetchone()
         return None if row is None else zlib.decompress(row[0])
 
-    def open_act(self) -> int:
-        """Note that an act begins in the directory; return its number for `close_act`."""
+    def open_act(self, owner: str) -> int:
+        """Note that an act of a session begins in the directory; return its number for `close_act`."""
         now = time.time()
         with self._lock, suppress(sqlite3.Error):
             database = self._opened()
             database.execute("DELETE FROM acts WHERE started<?", (now - _LONGEST_ACT,))
-            return int(database.execute("INSERT INTO acts(started) VALUES(?)", (now,)).lastrowid or 0)
+            return int(database.execute("INSERT INTO acts(owner, started) VALUES(?,?)", (owner, now)).lastrowid or 0)
         return 0
 
     def close_act(self, number: int) -> bool:
-        """Note that an act has ended; return whether another one ran at the same time, in any process."""
+        """Note that an act has ended; return whether one of another session ran at the same time, in any process."""
         with self._lock, suppress(sqlite3.Error):
             database = self._opened()
             database.execute("UPDATE acts SET ended=? WHERE rowid=?", (time.time(), number))
             others = database.execute(
-                "SELECT count(*) FROM acts JOIN acts AS own ON own.rowid=? WHERE acts.rowid<>own.rowid"
+                "SELECT count(*) FROM acts JOIN acts AS own ON own.rowid=? WHERE acts.owner<>own.owner"
                 " AND (acts.ended IS NULL OR acts.ended>own.started)",
                 (number,),
             )

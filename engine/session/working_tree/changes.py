@@ -85,6 +85,11 @@ class TreeComparison:
         self._lock = anyio.Lock()
         self.unchecked: dict[str, str] = {}
 
+    @property
+    def roots(self) -> Sequence[str]:
+        """The real paths of the session's directories."""
+        return self._workspace.real_roots
+
     async def prepare(self) -> None:
         """Look for the first time, so that the first act need not wait for it."""
         await self._look()
@@ -134,7 +139,7 @@ class TreeComparison:
         found: dict[str, tuple[Snapshot, int]] = {}
         for root, baseline in self._opened().items():
             if (snapshot := self._snapshot(root, baseline)) is not None:
-                found[root] = snapshot, baseline.open_act() if opens else 0
+                found[root] = snapshot, baseline.open_act(self._parts.session_id) if opens else 0
         return found
 
     def _snapshot(self, root: str, baseline: Baseline) -> Snapshot | None:

@@ -21,7 +21,7 @@ from engine.log.store.memory import MemoryStore
 from engine.session.commands.files import NO_FILES, NO_FILES_SINCE
 from engine.session.past.patches import deltas_since, patch
 from engine.session.past.undoing import CHANGED_LATER, NOT_BY_STATEMENT, NOTHING_TO_REDO, NOTHING_TO_UNDO
-from engine.session.working_tree.changes import NOT_CERTAIN
+from engine.session.working_tree.changes import FOLDER, NOT_CERTAIN, SHARED
 from tests.support.sessions import answer_to, events_of, session_in, value_of
 
 pytestmark = pytest.mark.anyio
@@ -318,3 +318,52 @@ async def test_patch_makes_what_the_session_made(session: Session, project: Path
 
     assert {**files(copy)}.keys() == files(project).keys()
     assert [found for _, found in sorted(files(copy).items())] == [found for _, found in sorted(files(project).items())]
+
+
+# --- statements that write without a tool -----------------------------------------------------------------------------
+
+OWN = {
+    "a process": "import subprocess; subprocess.run('echo two > a.txt; mkdir d; mv b.bin d/', shell=True, check=True)",
+    "os.system": "import os; os.system('rm -r sub; chmod 700 a.txt')",
+    "a fork": "import os\nif not (pid := os.fork()):\n    open('a.txt', 'w').write('two'); os._exit(0)\n"
+    "os.waitpid(pid, 0)",
+    "mkdir": "import os; os.makedirs('x/y')",
+    "rmdir": "import os; os.remove('sub/c.txt'); os.rmdir('sub')",
+    "symlink": "import os; os.remove('link'); os.symlink('sub', 'link')",
+    "rmtree": "import shutil; shutil.rmtree('sub')",
+    "a process and Python": "import subprocess; open('a.txt', 'w').write('two')\n"
+    "subprocess.run('echo three > a.txt; echo new > new', shell=True); open('sub/c.txt', 'w').write('four')",
+    "a process and a tool": "import subprocess; write('a.txt', 'two')\n"
+    "subprocess.run('echo three > a.txt; echo new > new', shell=True)\nbash('echo more >> new')",
+}
+
+
+@pytest.mark.parametrize("source", OWN.values(), ids=OWN)
+async def test_rewind_undoes_what_a_statement_did_without_a_tool(session: Session, project: Path, source: str) -> None:
+    before = tree(project)
+    await session.cell("1")
+    finished = await session.cell(source)
+    assert finished.exception is None
+    assert tree(project) != before
+    await session.rewind(1)
+    assert [left.reason for event in events_of(session, Rewound) for left in event.left] == []
+    assert tree(project) == before
+
+
+async def test_statement_that_starts_nothing_compares_nothing(session: Session, tmp_path: Path) -> None:
+    await session.cell("x = 1; open('a.txt', 'w').write('two')")
+    assert not (tmp_path / "state" / FOLDER).exists()
+    await session.cell("import subprocess; subprocess.run('true')")
+    assert len(list((tmp_path / "state" / FOLDER).glob("*.db"))) == 1
+
+
+async def test_change_while_another_session_acts_is_left(session: Session, project: Path, tmp_path: Path) -> None:
+    await session.cell("1")
+    async with session_in(project, state=tmp_path / "state") as other, anyio.create_task_group() as tasks:
+        tasks.start_soon(other.cell, "bash('echo mine > a.txt; sleep 1')")
+        await anyio.sleep(0.4)
+        await session.cell("bash('echo two > sub/c.txt')")
+    await session.rewind(1)
+    assert (project / "sub" / "c.txt").read_text() == "two\n"
+    (rewound,) = events_of(session, Rewound)
+    assert {left.reason for left in rewound.left} == {SHARED}

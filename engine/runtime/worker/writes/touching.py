@@ -4,6 +4,9 @@ Owns the record of one statement at a time: the noticed files. Writes through th
 `open`) never come here. Must not know audit hooks (`guard` calls `notice` before each act of free work), or what the
 host does with a report. The interpreter opens and closes it around each live statement.
 
+A process that is started, and a function that makes or removes a directory or a link, are reported once for each
+statement with an empty path: the host then compares the session's directories.
+
 A report has only the path. The host reads the file itself, because a statement can send such a message too, and a
 rewind writes the recorded content. So the statement waits until the host has read the file (`Noted`).
 
@@ -35,10 +38,12 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from ....files.safe_open import Pinned, pinned
 from ..channel import Inbox
-from ..guarding.outside import TARGETS, Target
+from ..guarding.outside import TARGETS, UNSEEN, Target
 from ..interrupts import Interrupts
 from ..protocol import TOUCHED_FILES, Touching
 
+_ANYTHING: Final = Pinned(b"", "nothing")
+"""Stands for files that nobody can name beforehand, such as those of a process that is about to start."""
 _PATIENCE: Final = 1.0
 """Seconds to wait for another thread's report."""
 _LOOKING: Final = 60.0
@@ -117,6 +122,8 @@ class WriteNotices:
             self.database = os.path.abspath(os.fsdecode(args[0]))
         if targets is None:
             self._acted = True
+            if name in UNSEEN and self._transport.ours:
+                self._tell_once(_ANYTHING)
             return
         try:
             found = tuple(targets(args))
@@ -132,14 +139,19 @@ class WriteNotices:
 
     def _notice(self, target: Target) -> None:
         with _pinned(target) as found:
-            if found is not None and found.kind in ("file", "nothing") and not self._is_left_out(found.place):
+            if found is None or self._is_left_out(found.place):
+                return
+            if found.kind in ("file", "nothing"):
                 self._tell_once(found)
+            elif found.kind == "other":  # such as a link that is removed
+                self._tell_once(_ANYTHING)
 
     def _notice_move(self, source: Target, target: Target) -> bool:
         """Notice the files below a directory that is renamed; return False if it is not a directory."""
         with _pinned(source) as directory, _pinned(target) as named:
             if directory is None or named is None or directory.kind != "directory":
                 return False
+            self._tell_once(_ANYTHING)  # for the directories
             for path in _files_below(directory.place):
                 self._notice(Target(path, follows=False))
                 coming = named.place + path.removeprefix(directory.place)
