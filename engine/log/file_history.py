@@ -51,7 +51,7 @@ class Restorable(Struct, frozen=True):
 
 
 def restorable(since: Iterable[Event]) -> Restorable:
-    """Return how to restore the files to their state before these events, the last ones of a log."""
+    """Return how to restore the files to their state before these events, the last ones of a log, in this order."""
     found: dict[str, FileToRestore] = {}
     unread: dict[str, str] = {}
     lost: dict[str, str] = {}
@@ -75,7 +75,7 @@ def restorable(since: Iterable[Event]) -> Restorable:
                     _take(found, file, undone=True)
             case _:
                 pass
-    changed = [file for file in found.values() if _differs(file)]
+    changed = sorted((file for file in found.values() if _differs(file)), key=_order)
     return Restorable(
         tuple(file for file in changed if file.path not in lost),
         tuple(FileLeft(path=file.path, reason=lost[file.path]) for file in changed if file.path in lost),
@@ -86,6 +86,16 @@ def _differs(file: FileToRestore) -> bool:
     if file.present_digest != file.wanted_digest:
         return True
     return None not in (file.present_mode, file.wanted_mode) and file.present_mode != file.wanted_mode
+
+
+def _order(file: FileToRestore) -> tuple[int, int]:
+    """Order files so that a directory is made before what is in it, and removed after that."""
+    depth = file.path.count("/")
+    if file.wanted_digest == DIRECTORY != file.present_digest:
+        return -1, depth
+    if file.present_digest == DIRECTORY != file.wanted_digest:
+        return 1, -depth
+    return 0, 0
 
 
 def is_unknown(content: BlobDigest | None, digest: str) -> bool:

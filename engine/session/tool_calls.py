@@ -62,13 +62,16 @@ from .tool_records import (
     KEPT_BYTES,
     SHOWN_CHARS,
     STOPPED,
+    Entry,
     FileState,
     RecordedAnswers,
     answer_text,
     answered_text,
     call_event,
+    changed_entries,
     command_event,
     digest_of,
+    directories_and_links,
     error_answer,
     operation_name,
     protected_line,
@@ -381,6 +384,7 @@ class ToolCalls:
         subject = FileSubject(path=place, protected=change.protected, changes=changes, note=said)
         await self._permit(request, call, subject)
         await self.before_change()
+        made = await anyio.to_thread.run_sync(directories_and_links, (change.path,)) if change.before is None else None
         with anyio.CancelScope(shield=True):
             if held is None and not change.protected:
                 async with environment.acting():
@@ -391,6 +395,8 @@ class ToolCalls:
                         raise OSError(errno.EBUSY, f"{self._context.workspace.shown(held.place)} {UNSAVED_ADVICE}")
                     _check_still(environment, still)
                     mode = await self._put(change, held, environment)
+            if made is not None:
+                await self._record_entries(call, made, (change.path,))
             # On a thread, because a large content is looked through for every form of every secret.
             contents = [await anyio.to_thread.run_sync(self._content, data) for data in (change.before, change.after)]
             written = self._record(call, change, contents)
@@ -476,6 +482,8 @@ class ToolCalls:
         if not self._is_covered(act):
             await self._permit(request, call, subject)
         await self.before_change()
+        named = (*act.paths, *((act.source,) if act.source else ()))
+        entries = await anyio.to_thread.run_sync(directories_and_links, named)
         do = act.do if act.put is None else partial(act.put, _shown(act, before), partial(_hold, environment))
         with anyio.CancelScope(shield=True):
             if act.protected:
@@ -487,6 +495,7 @@ class ToolCalls:
                     await anyio.to_thread.run_sync(do)
             for event in await anyio.to_thread.run_sync(self._written_files, call, act, before, subject):
                 self._log.append(event)
+            await self._record_entries(call, entries, named)
             self._notes[request.ordinal] = subject.note
             self._written.update(act.paths)
             self._follow_own(act)
@@ -494,6 +503,26 @@ class ToolCalls:
                 self._made.update(filter(None, map(_identity, act.paths)))
             if act.protected:
                 await self._hold_again(environment)
+
+    async def _record_entries(self, call: ToolCallId, before: Mapping[str, Entry], paths: Sequence[str]) -> None:
+        """Record the directories and links that were made, removed or changed."""
+        after = await anyio.to_thread.run_sync(directories_and_links, paths)
+        for path, old, new in changed_entries(before, after):
+            contents = [self._content(each.target) for each in (old, new)]
+            self._log.append(
+                FileWritten(
+                    execution_id=self._execution,
+                    tool_call_id=call,
+                    path=name_text(path),
+                    before=self._kept(contents[0]),
+                    after=self._kept(contents[1]),
+                    before_digest=old.digest,
+                    after_digest=new.digest,
+                    unshown=True,
+                    before_mode=old.mode,
+                    after_mode=new.mode,
+                )
+            )
 
     def _follow_own(self, act: TreeAct) -> None:
         """Take note of the places where the statement's own content is after that act. Other acts make nothing its own:

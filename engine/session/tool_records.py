@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import xxhash
 from msgspec import Struct
 
 from ..core.errors import StoreError
-from ..core.execution import Captured, ExceptionInfo
+from ..core.execution import DIRECTORY, LINK, Captured, ExceptionInfo
 from ..core.ids import BlobDigest, ExecutionId, ToolCallId
 from ..core.plain_data import argument_digest
 from ..core.programs import CommandOutcome, CommandOutput
@@ -248,6 +250,67 @@ def states_after(act: TreeAct, before: Mapping[str, FileState]) -> Iterator[tupl
         if new.digest and new.data is None:
             new = file_state(path, 0)  # because the mark of an unread content has changed
         yield path, before[path], new
+
+
+class Entry(NamedTuple):
+    """A directory or a link at one moment, as `FileWritten` describes it. `target` is what a link names."""
+
+    digest: str
+    mode: int | None = None
+    target: bytes | None = None
+
+
+_MOST_ENTRIES: Final = 20_000
+
+
+def directories_and_links(paths: Iterable[str]) -> dict[str, Entry]:
+    """Return the directories and links at and below real paths, and the existing directories above them. Blocks.
+
+    At most _MOST_ENTRIES of them; files are left out.
+    """
+    found: dict[str, Entry] = {}
+    waiting: list[str] = []
+    for path in paths:
+        waiting.append(path)
+        above = os.path.dirname(path)
+        while above not in found and above != os.path.dirname(above):
+            if (entry := _entry(above)) is not None:
+                found[above] = entry
+            above = os.path.dirname(above)
+    while waiting and len(found) < _MOST_ENTRIES:
+        path = waiting.pop()
+        entry = _entry(path)
+        if entry is None:
+            continue
+        found[path] = entry
+        if entry.digest == DIRECTORY:
+            with suppress(OSError), os.scandir(path) as children:
+                waiting += [child.path for child in children if not child.is_file(follow_symlinks=False)]
+    return found
+
+
+def _entry(path: str) -> Entry | None:
+    try:
+        state = os.lstat(path)
+        if stat.S_ISDIR(state.st_mode):
+            return Entry(DIRECTORY, stat.S_IMODE(state.st_mode))
+        if stat.S_ISLNK(state.st_mode):
+            target = os.readlink(os.fsencode(path))
+            return Entry(f"{LINK}{xxhash.xxh3_64_hexdigest(target)}", None, target)
+    except OSError:
+        pass
+    return None
+
+
+_NO_ENTRY: Final = Entry("")
+
+
+def changed_entries(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> Iterator[tuple[str, Entry, Entry]]:
+    """Return the directories and links that differ, with both states, sorted by path."""
+    for path in sorted(before.keys() | after.keys()):
+        old, new = before.get(path, _NO_ENTRY), after.get(path, _NO_ENTRY)
+        if old != new:
+            yield path, old, new
 
 
 def _title_of(request: EffectRequest, act: TreeAct, workspace: Workspace) -> str:

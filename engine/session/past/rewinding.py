@@ -21,7 +21,6 @@ from msgspec.structs import replace
 from ...context.tail.feed import changes_of
 from ...context.view import ViewFold
 from ...core.errors import InvalidRequestError, SessionReadOnlyError, StoreError
-from ...core.execution import DIRECTORY
 from ...core.ids import BranchId, Seq
 from ...files import temporary_files
 from ...log.branches import branch_named, end_after, end_of, names_of
@@ -244,7 +243,7 @@ class FileRewinder:
         """Return the files in the order in which they can be restored."""
         hidden = [FileLeft(path=file.path, reason=_HIDDEN) for file in found.files if HIDDEN in file.path]
         files = [file for file in found.files if HIDDEN not in file.path]
-        return Restorable(tuple(sorted(files, key=_order)), (*found.left, *hidden))
+        return Restorable(tuple(sorted(files, key=_is_lost)), (*found.left, *hidden))
 
     async def rewind(self, begun: RewindBegun, *, protected: bool = True) -> Rewound:
         """Carry out a plan, recorded by `begun`; return its end, not yet recorded.
@@ -362,16 +361,6 @@ def _reported(event: Event, *, is_imported: bool) -> Iterable[str]:
 def _is_lost(file: FileToRestore) -> bool:
     """Return whether the file's present content could not be restored."""
     return is_unknown(file.present, file.present_digest)
-
-
-def _order(file: FileToRestore) -> tuple[bool, int, int]:
-    """Order files so that a directory is made before what is in it, and removed after that."""
-    depth, is_lost = file.path.count("/"), _is_lost(file)
-    if file.wanted_digest == DIRECTORY != file.present_digest:
-        return is_lost, -1, depth
-    if file.present_digest == DIRECTORY != file.wanted_digest:
-        return is_lost, 1, -depth
-    return is_lost, 0, 0
 
 
 class Rewinder:

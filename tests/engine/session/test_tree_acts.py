@@ -9,7 +9,9 @@ from typing import Any
 
 import anyio
 import pytest
+import xxhash
 
+from engine.core.execution import LINK
 from engine.log.events.conversation import ToolResult
 from engine.log.events.execution import FileWritten
 from engine.log.file_history import restorable
@@ -54,8 +56,8 @@ def tree(root: Path) -> dict[str, bytes | None]:
         ("remove", {"path": "a"}, "delete", {"a": [("one\n", "")]}, "the file is removed"),
         ("remove", {"path": "b"}, "delete", {"b": []}, "binary, 2 bytes\nthe file is removed"),
         ("rename", {"path": "n", "source": "a"}, "move", {"a": [], "n": [(None, "one\n")]}, ""),
-        ("rmtree", {"path": "d"}, "delete", {"d/g": []}, "1 file in it:\ng"),
-        ("mkdir", {"path": "n", "mode": 0o777}, "edit", {}, ""),
+        ("rmtree", {"path": "d"}, "delete", {"d": [], "d/g": []}, "1 file in it:\ng"),
+        ("mkdir", {"path": "n", "mode": 0o777}, "edit", {"n": []}, ""),
     ],
 )
 async def test_call_keeps_the_diff_and_note_of_its_question(
@@ -82,6 +84,7 @@ async def test_tree_is_removed_by_one_act_that_names_its_files(tmp_path: Path) -
     (tmp_path / "d" / "e" / "f").write_text("one\n")
     (tmp_path / "d" / "g").write_text("two\n")
     (tmp_path / "d" / "link").symlink_to(tmp_path)
+    before = tree(tmp_path)
     office, user = allowing(tmp_path)
     assert (await office.perform("rmtree", path="d")).error is None
     (subject,) = subjects(user)
@@ -90,7 +93,8 @@ async def test_tree_is_removed_by_one_act_that_names_its_files(tmp_path: Path) -
     assert sorted(subject.note.splitlines()[1:]) == ["e/f", "g"]
     assert tree(tmp_path) == {}
     back(office)
-    assert tree(tmp_path) == {"d": None, "d/e": None, "d/e/f": b"one\n", "d/g": b"two\n"}
+    assert tree(tmp_path) == before
+    assert os.readlink(tmp_path / "d" / "link") == str(tmp_path)
 
 
 async def test_directories_in_one_that_the_statement_made_ask_no_more(tmp_path: Path) -> None:
@@ -191,8 +195,7 @@ async def test_a_directory_that_is_renamed_keeps_track_of_its_files(tmp_path: Pa
     assert subjects(user)[0].note == "1 file in it"
     assert tree(tmp_path) == {"n": None, "n/e": None, "n/e/f": b"one\n"}
     back(office)
-    assert (tmp_path / "d" / "e" / "f").read_bytes() == b"one\n"
-    assert not (tmp_path / "n" / "e" / "f").exists()
+    assert tree(tmp_path) == {"d": None, "d/e": None, "d/e/f": b"one\n"}
 
 
 @pytest.mark.parametrize(
@@ -330,7 +333,10 @@ async def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path: Path) -> Non
     assert (await office.perform("remove", path="l")).error is None
     assert tree(tmp_path) == {"a": b"x"}
     assert [each.act for each in subjects(user)] == ["Make l a link to a", "Remove l"]
-    assert office.logged(FileWritten) == []
+    made, removed = office.logged(FileWritten)
+    assert made.after_digest == removed.before_digest == f"{LINK}{xxhash.xxh3_64_hexdigest(b'a')}"
+    back(office)
+    assert tree(tmp_path) == {"a": b"x"}
 
 
 async def test_permissions_of_a_just_written_file_are_not_asked(tmp_path: Path) -> None:
