@@ -124,6 +124,23 @@ output, everything else on standard error. More: `rewindow help scripts`.
 Exit codes:
 {exit_code_lines()}
 """
+_UNDO_EXAMPLES: Final = """\b
+Examples:
+  rewindow undo ses_0193                       the files of the last statement that changed any
+  rewindow undo ses_0193 3                     those of statement 3, where nothing later touched them
+  rewindow undo ses_0193 --dry-run             only say what would be done
+  rewindow redo ses_0193
+
+\b
+Names and the conversation stay. A file that somebody else has changed since stays as it is, and is
+named. A second undo goes back further.
+"""
+_CHANGES_EXAMPLES: Final = """\b
+Examples:
+  rewindow changes ses_0193
+  rewindow changes ses_0193 --since 3
+  rewindow changes ses_0193 --patch | git -C copy apply
+"""
 _REWIND_EXAMPLES: Final = """\b
 Examples:
   rewindow rewind ses_0193 --to 3              back to the end of statement 3, on a new branch
@@ -216,6 +233,9 @@ COMMANDS: Final = (
         "Run statements again and report the differences.",
         _REPLAY_EXAMPLES,
     ),
+    Command("undo", ".changes", "undo", "Undo what a statement did to files, and nothing else.", _UNDO_EXAMPLES),
+    Command("redo", ".changes", "redo", "Redo what was undone last."),
+    Command("changes", ".changes", "changes", "List the files that a session has changed.", _CHANGES_EXAMPLES),
     Command("branches", ".sessions", "branches", "List the branches of a session, oldest first."),
     Command(
         "diff",

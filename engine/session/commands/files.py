@@ -11,7 +11,7 @@ from ...core.errors import InvalidRequestError
 from ...core.text import code_span, cut_line, plural, printable
 from ...log.file_history import SHOWN_FILES, left_lines
 from ..past.patches import FileDelta, deltas_since
-from ..requests import DRY_RUN, MoveResult, UndoRequest, statement_number
+from ..requests import DRY_RUN, MoveResult, UndoRequest, no_such_statement, statement_number
 from . import CommandContext
 
 NO_FILES: Final = "This session has changed no file."
@@ -69,7 +69,9 @@ def changes_glance(context: CommandContext, argument: str) -> str:
     if since is None:
         raise InvalidRequestError("`/changes` takes the number of a statement.")
     parts = context.runtime.parts
-    deltas = deltas_since(parts.log, parts.store, since, context.cells)
+    deltas = deltas_since(parts.log.events, parts.log.path, parts.store, parts.redactor, since)
+    if deltas is None:
+        raise InvalidRequestError(no_such_statement(context.cells, argument))
     return "\n".join(change_lines(deltas, parts.cwd, since))
 
 

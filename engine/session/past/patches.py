@@ -1,7 +1,8 @@
 """What a session has changed in its files, as one patch that `git apply` takes.
 
 For each file the content before the session's first change is compared with that after its last one, as the log has
-them; nothing is read from disk. A binary content is a literal of git's format. Must not know commands.
+them; nothing is read from disk. A content that is no UTF-8 is a literal of git's binary format, so that the patch is
+text. Must not know commands.
 """
 
 from __future__ import annotations
@@ -16,18 +17,20 @@ from typing import Final
 from msgspec import Struct
 
 from ...core.diff import hunks, opcodes
-from ...core.errors import InvalidRequestError, StoreError
+from ...core.errors import StoreError
 from ...core.execution import DIRECTORY, LINK
 from ...core.text import plural
 from ...log.branches import end_after
-from ...log.event_log import EventLog
+from ...log.events import Event
 from ...log.events.going_back import FileToRestore
 from ...log.file_history import is_unknown, restorable
+from ...log.redaction import Redactor
 from ...log.store_protocol import Store
-from ...log.timeline import Cell
-from ..requests import no_such_statement
 
 _CONTEXT: Final = 3
+_NOT_STORED: Final = "a content is not stored"
+_LOST: Final = "its contents are not in the store"
+_SECRET: Final = "it contains a secret"  # noqa: S105 -- a reason, no secret
 _LINK_MODE: Final = 0o120000
 _FILE_MODE: Final = 0o100644
 _EXECUTABLE_MODE: Final = 0o100755
@@ -36,6 +39,7 @@ _LITERAL_BYTES: Final = 52
 """Of the compressed content in a line of a binary patch."""
 _LETTERS: Final = 26
 _PLAIN: Final = range(0x20, 0x7F)
+_SPECIAL: Final = {ord('"'): '\\"', ord("\\"): "\\\\", ord("\n"): "\\n", ord("\t"): "\\t", ord("\r"): "\\r"}
 
 
 class FileDelta(Struct, frozen=True):
@@ -73,34 +77,40 @@ class FileDelta(Struct, frozen=True):
         return sum(code.j2 - code.j1 for code in codes), sum(code.i2 - code.i1 for code in codes)
 
 
-def deltas_since(log: EventLog, store: Store, statement: int, cells: Sequence[Cell]) -> Sequence[FileDelta]:
-    """Return what has changed since the end of a statement of the active branch, sorted by path; 0 is the beginning.
+def deltas_since(
+    events: Sequence[Event], path: Sequence[Event], store: Store, redactor: Redactor, statement: int
+) -> Sequence[FileDelta] | None:
+    """Return what has changed since the end of a statement, sorted by path; None if there is no such statement.
 
-    Directories are left out.
+    Directories are left out, and contents that contain a known secret are unknown.
 
-    Raises:
-        InvalidRequestError: there is no such statement.
+    Args:
+        events: a whole log.
+        path: its active path.
+        statement: the number; 0 is the beginning of the session.
     """
-    end = end_after(log.path if statement else log.events, statement)
+    end = end_after(path if statement else events, statement)
     if end is None:
-        raise InvalidRequestError(no_such_statement(cells, str(statement)))
-    found = restorable(log.since(end))
-    reasons = {left.path: left.reason for left in found.left}
+        return None
+    found = restorable(events[end:])
     files = [file for file in found.files if not {file.present_digest, file.wanted_digest} <= {"", DIRECTORY}]
-    deltas = [_delta(file, store) for file in files]
-    unknown = [FileDelta(path, None, None, _FILE_MODE, _FILE_MODE, reason) for path, reason in reasons.items()]
+    deltas = [_delta(file, store, redactor) for file in files]
+    unknown = [FileDelta(left.path, None, None, _FILE_MODE, _FILE_MODE, left.reason) for left in found.left]
     return sorted([*deltas, *unknown], key=lambda each: each.path)
 
 
-def _delta(file: FileToRestore, store: Store) -> FileDelta:
-    try:
-        before, after = (None if each is None else store.blob_get(each) for each in (file.wanted, file.present))
-    except (KeyError, StoreError):
-        before = after = None
-        reason = "its contents are not in the store"
+def _delta(file: FileToRestore, store: Store, redactor: Redactor) -> FileDelta:
+    before = after = None
+    reason = ""
+    if is_unknown(file.wanted, file.wanted_digest) or is_unknown(file.present, file.present_digest):
+        reason = _NOT_STORED
     else:
-        is_lost = is_unknown(file.wanted, file.wanted_digest) or is_unknown(file.present, file.present_digest)
-        reason = "a content is not stored" if is_lost else ""
+        try:
+            before, after = (None if each is None else store.blob_get(each) for each in (file.wanted, file.present))
+        except (KeyError, StoreError):
+            reason = _LOST
+        if any(each is not None and redactor.storable(each) is None for each in (before, after)):
+            before, after, reason = None, None, _SECRET
     return FileDelta(
         path=file.path,
         before=before,
@@ -122,14 +132,14 @@ def _mode(digest: str, mode: int | None) -> int | None:
 # --- the patch --------------------------------------------------------------------------------------------------------
 
 
-def patch(deltas: Sequence[FileDelta], root: str) -> bytes:
+def patch(deltas: Sequence[FileDelta], root: str) -> str:
     """Return one patch with paths relative to `root`. Files whose contents are unknown are left out."""
     # What is removed comes first, because a directory may take its name.
     ordered = sorted((each for each in deltas if not each.reason), key=lambda each: each.after_mode is not None)
-    return b"".join(b"".join(_patch(each, root)) for each in ordered)
+    return "".join("".join(_patch(each, root)) for each in ordered)
 
 
-def _patch(delta: FileDelta, root: str) -> Iterator[bytes]:
+def _patch(delta: FileDelta, root: str) -> Iterator[str]:
     if delta.before == delta.after and delta.before_mode == delta.after_mode:
         return  # git knows no other permissions
     is_kind_changed = None not in (delta.before_mode, delta.after_mode) and _LINK_MODE in (
@@ -144,30 +154,30 @@ def _patch(delta: FileDelta, root: str) -> Iterator[bytes]:
         return
     name = os.fsencode(os.path.relpath(delta.path, root))
     old, new = _quoted(b"a/" + name), _quoted(b"b/" + name)
-    yield b"diff --git %b %b\n" % (old, new)
+    yield f"diff --git {old} {new}\n"
     if delta.before_mode is None:
-        yield b"new file mode %o\n" % (delta.after_mode or 0)
+        yield f"new file mode {delta.after_mode or 0:o}\n"
     elif delta.after_mode is None:
-        yield b"deleted file mode %o\n" % delta.before_mode
+        yield f"deleted file mode {delta.before_mode:o}\n"
     elif delta.before_mode != delta.after_mode:
-        yield b"old mode %o\nnew mode %o\n" % (delta.before_mode, delta.after_mode)
+        yield f"old mode {delta.before_mode:o}\nnew mode {delta.after_mode:o}\n"
     if delta.before == delta.after:
         return
     if _is_binary(delta.before) or _is_binary(delta.after):
-        yield b"index %b..%b\nGIT binary patch\n" % (_blob_id(delta.before), _blob_id(delta.after))
+        yield f"index {_blob_id(delta.before)}..{_blob_id(delta.after)}\nGIT binary patch\n"
         yield from _literal(delta.after or b"")
         yield from _literal(delta.before or b"")
         return
     if delta.before or delta.after:
-        yield b"--- %b\n" % (b"/dev/null" if delta.before_mode is None else old)
-        yield b"+++ %b\n" % (b"/dev/null" if delta.after_mode is None else new)
+        yield f"--- {'/dev/null' if delta.before_mode is None else old}\n"
+        yield f"+++ {'/dev/null' if delta.after_mode is None else new}\n"
         yield from _hunks(_lines(delta.before), _lines(delta.after))
 
 
-def _hunks(before: Sequence[str], after: Sequence[str]) -> Iterator[bytes]:
+def _hunks(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
     for hunk in hunks(opcodes(before, after), _CONTEXT):
         i1, i2, j1, j2 = hunk[0].i1, hunk[-1].i2, hunk[0].j1, hunk[-1].j2
-        yield f"@@ -{_range(i1, i2)} +{_range(j1, j2)} @@\n".encode()
+        yield f"@@ -{_range(i1, i2)} +{_range(j1, j2)} @@\n"
         for code in hunk:
             if code.tag == "equal":
                 yield from _marked(" ", before[code.i1 : code.i2])
@@ -176,10 +186,10 @@ def _hunks(before: Sequence[str], after: Sequence[str]) -> Iterator[bytes]:
             yield from _marked("+", after[code.j1 : code.j2])
 
 
-def _marked(sign: str, lines: Sequence[str]) -> Iterator[bytes]:
+def _marked(sign: str, lines: Sequence[str]) -> Iterator[str]:
     for line in lines:
         end = "" if line.endswith("\n") else "\n\\ No newline at end of file\n"
-        yield f"{sign}{line}{end}".encode("latin-1")
+        yield f"{sign}{line}{end}"
 
 
 def _range(start: int, end: int) -> str:
@@ -187,40 +197,44 @@ def _range(start: int, end: int) -> str:
 
 
 def _lines(data: bytes | None) -> Sequence[str]:
-    """Return the lines with their ends; each character is a byte."""
-    parts = (data or b"").decode("latin-1").split("\n")
+    """Return the lines with their ends."""
+    parts = (data or b"").decode("utf-8", "replace").split("\n")
     last = parts.pop()
     lines = [f"{part}\n" for part in parts]
     return [*lines, last] if last else lines
 
 
 def _is_binary(data: bytes | None) -> bool:
-    return b"\0" in (data or b"")
+    """Return whether a content is no text in UTF-8."""
+    try:
+        return "\0" in (data or b"").decode()
+    except UnicodeDecodeError:
+        return True
 
 
-def _blob_id(data: bytes | None) -> bytes:
+def _blob_id(data: bytes | None) -> str:
     """Return git's id of a content, by which it checks a binary patch; zeros for none."""
     if data is None:
-        return b"0" * 40
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest().encode()
+        return "0" * 40
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
-def _literal(data: bytes) -> Iterator[bytes]:
+def _literal(data: bytes) -> Iterator[str]:
     """Return a content in git's binary format: lines of a length and 52 bytes of the compressed content in base 85."""
-    yield b"literal %d\n" % len(data)
+    yield f"literal {len(data)}\n"
     packed = zlib.compress(data)
     for start in range(0, len(packed), _LITERAL_BYTES):
         part = packed[start : start + _LITERAL_BYTES]
         size = len(part)
         letter = chr(ord("A") + size - 1) if size <= _LETTERS else chr(ord("a") + size - _LETTERS - 1)
-        yield letter.encode() + b85encode(part, pad=True) + b"\n"
-    yield b"\n"
+        yield f"{letter}{b85encode(part, pad=True).decode()}\n"
+    yield "\n"
 
 
-def _quoted(name: bytes) -> bytes:
+def _quoted(name: bytes) -> str:
     """Return a name as git quotes it."""
     if all(byte in _PLAIN and byte not in b'"\\' for byte in name):
-        return name
-    special = {0x22: b'\\"', 0x5C: b"\\\\", 0x0A: b"\\n", 0x09: b"\\t", 0x0D: b"\\r"}
-    parts = (special.get(byte, bytes([byte]) if byte in _PLAIN else b"\\%03o" % byte) for byte in name)
-    return b'"' + b"".join(parts) + b'"'
+        return name.decode()
+    return (
+        '"' + "".join(_SPECIAL.get(byte) or (chr(byte) if byte in _PLAIN else f"\\{byte:03o}") for byte in name) + '"'
+    )

@@ -305,9 +305,11 @@ async def test_patch_makes_what_the_session_made(session: Session, project: Path
     shutil.copytree(project, copy, symlinks=True)
     await session.cell(f"bash({command!r})")
     parts = session._parts  # pyright: ignore[reportPrivateUsage]
-    data = patch(deltas_since(parts.log, parts.store, 0, ()), str(project))
+    deltas = deltas_since(parts.log.events, parts.log.path, parts.store, parts.redactor, 0)
+    assert deltas is not None
+    data = patch(deltas, str(project))
     if data:
-        await anyio.run_process(["git", "apply", "-"], input=data, cwd=copy)
+        await anyio.run_process(["git", "apply", "-"], input=data.encode(), cwd=copy)
 
     def files(root: Path) -> dict[str, object]:
         return {

@@ -1,0 +1,130 @@
+"""`rewindow undo`, `redo` and `changes`: what a session did to files.
+
+The first two open the session, as rewinds do; the third reads its log alone. Called by `cli`.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import Annotated, Final
+
+import anyio
+import typer
+
+from ..core.errors import InvalidRequestError
+from ..core.text import visible
+from ..log.branches import path_of
+from ..log.events.going_back import Rewound
+from ..log.file_history import rewound_lines
+from ..log.redaction import redact_event
+from ..session.commands.files import change_lines, undo_lines
+from ..session.past.patches import FileDelta, deltas_since, patch
+from ..session.requests import MoveResult, UndoRequest
+from ..session.session import Session
+from .going_back import in_session, with_progress_line
+from .output import find, print_json, redactor, store
+
+_STOPPED: Final = "Stopped. All files are as before."
+_NO_SUCH: Final = "There is no statement {} on the active branch."
+_SESSION: Final = typer.Argument(metavar="SESSION", help="The session's id, or any unique beginning of it.")
+_DRY: Final = typer.Option("--dry-run", help="Only say what would be done.")
+_JSON: Final = typer.Option("--json", help="Print one JSON object.")
+
+
+def undo(
+    session: Annotated[str, _SESSION],
+    statement: Annotated[
+        int | None, typer.Argument(metavar="K", min=1, help="The statement; default: the last one that changed files.")
+    ] = None,
+    dry_run: Annotated[bool, _DRY] = False,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Undo what a statement did to files, and nothing else."""
+    _undo(session, UndoRequest(statement, is_dry=dry_run), as_json=as_json)
+
+
+def redo(
+    session: Annotated[str, _SESSION],
+    dry_run: Annotated[bool, _DRY] = False,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Redo what was undone last."""
+    _undo(session, UndoRequest(is_redo=True, is_dry=dry_run), as_json=as_json)
+
+
+def _undo(session: str, request: UndoRequest, *, as_json: bool) -> None:
+    stopped = [_STOPPED]
+
+    async def act(opened: Session) -> tuple[str, MoveResult]:
+        start = opened.position
+
+        async def go() -> MoveResult:
+            if request.is_redo:
+                return await opened.redo(is_dry=request.is_dry)
+            return await opened.undo(request.statement, is_dry=request.is_dry)
+
+        try:
+            return opened.cwd, await with_progress_line(opened, go, quiet=as_json)
+        except anyio.get_cancelled_exc_class():
+            ends = [event for event in opened.since(start) if isinstance(event, Rewound)]
+            stopped[:] = [line for end in ends for line in _lines(end, opened.cwd)] or stopped
+            raise
+
+    try:
+        cwd, result = in_session(session, act)
+    except KeyboardInterrupt:
+        typer.echo("\n".join(stopped), err=True)
+        raise
+    if as_json:
+        files = result.written.files if result.rewound is None else result.rewound.restored
+        left = result.written.left if result.rewound is None else result.rewound.left
+        print_json(
+            {
+                "done": result.rewound is not None,
+                "files": [file.path for file in files],
+                "left": {each.path: each.reason for each in left},
+            },
+            (),
+        )
+        return
+    lines = undo_lines(result, request, cwd) if result.rewound is None else _lines(result.rewound, cwd)
+    typer.echo("\n".join(map(visible, lines)))
+
+
+def _lines(rewound: Rewound, cwd: str) -> list[str]:
+    return [visible(line) for line in rewound_lines(rewound, partial(os.path.relpath, start=cwd))]
+
+
+def changes(
+    session: Annotated[str, _SESSION],
+    since: Annotated[int, typer.Option("--since", metavar="K", min=0, help="Only what changed after statement K.")] = 0,
+    as_patch: bool = typer.Option(False, "--patch", help="Print a patch that `git apply` takes."),
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """List the files that a session has changed."""
+    if as_patch and as_json:
+        raise typer.BadParameter("--patch and --json exclude each other")
+    with store() as opened:
+        row = find(opened, session)
+        hidden = redactor()
+        events = [redact_event(hidden, event) for event in opened.load(row.session_id)]
+        deltas = deltas_since(events, path_of(events), opened, hidden, since)
+    if deltas is None:
+        raise InvalidRequestError(_NO_SUCH.format(since))
+    if as_json:
+        print_json({"since": since, "files": [_as_data(each) for each in deltas]}, ("change",))
+        return
+    if not as_patch:
+        typer.echo(visible("\n".join(change_lines(deltas, row.cwd, since))))
+        return
+    typer.echo(patch(deltas, row.cwd), nl=False)
+    for each in deltas:
+        if each.reason:
+            typer.echo(visible(f"{os.path.relpath(each.path, row.cwd)} is left out: {each.reason}"), err=True)
+
+
+def _as_data(delta: FileDelta) -> dict[str, object]:
+    added, removed = (None, None) if delta.reason else delta.extent
+    change = "made" if delta.before_mode is None else "removed" if delta.after_mode is None else "changed"
+    return {"path": delta.path, "change": change, "added": added, "removed": removed, "reason": delta.reason or None}
