@@ -29,6 +29,7 @@ from benchmarks import (
     bench_tasks,
     bench_timeline,
     bench_tools,
+    bench_undo,
     bench_view,
 )
 from benchmarks.environments import OURS, Checkout, machine
@@ -50,6 +51,7 @@ SUITES: Final[Mapping[str, Callable[[Setting], Sequence[Row]]]] = {
     "tasks": bench_tasks.run,
     "timeline": bench_timeline.run,
     "tools": bench_tools.run,
+    "undo": bench_undo.run,
     "view": bench_view.run,
 }
 RESULTS: Final = Path(__file__).parent / "results"

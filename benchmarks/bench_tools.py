@@ -60,7 +60,7 @@ def _search_rows(setting: Setting) -> list[Row]:
     commands[RIPGREP] = (OURS.python, script("searches.py"), "ripgrep")
     with tempfile.TemporaryDirectory() as folder, programs(commands) as subjects:
         root = Path(folder).resolve()
-        _make_checkout(root, files)
+        make_checkout(root, files)
         return [_search_row(subjects, setting, root, files, *search) for search in SEARCHES]
 
 
@@ -82,7 +82,7 @@ def _search_row(
     )
 
 
-def _make_checkout(root: Path, files: int) -> None:
+def make_checkout(root: Path, files: int) -> None:
     """Source of several kinds, some of it left out by ignore files; one file in a hundred holds what is looked for."""
     chance = random.Random(1)
     words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz_", k=chance.randint(3, 10))) for _ in range(3_000)]

@@ -31,11 +31,11 @@ def text_of(size: int) -> str:
 
 class Engine:
     def __init__(self, root: Path) -> None:
-        from engine.session.tools import OPERATIONS, Seen, Workspace, changes_of, land
+        from engine.session.tools import OPERATIONS, SeenFiles, Workspace, changes_of, land
 
         self._tool = OPERATIONS["edit"]
         self._workspace = Workspace(str(root), records=str(root / "records"))
-        self._land, self._changes_of, self._seen = land, changes_of, Seen()
+        self._land, self._changes_of, self._seen = land, changes_of, SeenFiles()
 
     def edit(self, path: str, old: str, new: str) -> None:
         change = self._tool.perform(self._workspace, self._tool.arguments(path=path, old=old, new=new))

@@ -421,7 +421,7 @@ class SessionRuntime:
             await self._preparer.close()
             await self.environment.close()
         finally:
-            self._comparison.close()
+            await self._comparison.close()
             self._scratch.close()
             await self.parts.model.aclose()
 

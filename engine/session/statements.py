@@ -116,6 +116,7 @@ class StatementRunner:
         self._journal = parts.journal
         self._timeline = parts.timeline
         self._policy = parts.policy
+        self._model = parts.model
         self._environment = environment
         self._revisions = revisions
         self._values = values
@@ -229,6 +230,8 @@ class StatementRunner:
     ) -> ExecutionFinished:
         """Run the step and record it. Without an `environment`, wait for one that is ready."""
         request = self._request(step)
+        if not self._model.is_direct:
+            self._tools.comparison.prepare_soon()
         start, started_at = len(self._log), self._clock.now()
         started = self._started(step, request)
         call = started.rerun_call if isinstance(step.compared, Rerun) else step.statement.tool_call_id

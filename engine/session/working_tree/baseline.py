@@ -11,6 +11,7 @@ contents have MOST_BYTES. Such a file is compared by its digest or state. Blocks
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
@@ -26,7 +27,7 @@ from ...core.execution import DIRECTORY, LINK
 from ...files.safe_open import LARGEST, opened_directory
 from ...files.search.ignore_files import Stamp, place_of
 from ..tool_records import file_state
-from .listing import State, list_tree
+from .listing import Lister, State
 
 MOST_BYTES: Final = 1 << 30
 """Bytes of all contents of one directory that are kept, before compression."""
@@ -96,10 +97,13 @@ class Baseline:
         self._entries: dict[str, Known] = {}
         self._kept_bytes = 0
         self._number = 0
+        self._lister = Lister()
         self._cleaned = -_CLEANING_SECONDS
+        self._is_closed = False
 
     def close(self) -> None:
-        """Close the database."""
+        """End a comparison that is running, and close the database. Blocks for a moment."""
+        self._is_closed = True
         with self._lock:
             if self._database is not None:
                 self._database.close()
@@ -200,7 +204,7 @@ class Baseline:
         database = self._opened()
         self._load(database)
         with opened_directory(self.root):  # it is there, and may be read
-            listing = list_tree(place_of(self.root, (self.root,)))
+            listing = self._lister.list_tree(place_of(self.root, (self.root,)))
         before, entries = self._entries, listing.entries
         stale = [path for path, state in entries.items() if (old := before.get(path)) is None or old.state != state]
         gone = [path for path in before if path not in entries]
@@ -210,6 +214,8 @@ class Baseline:
         for path in gone:
             del after[path]
         for start in range(0, len(stale), _BATCH):
+            if self._is_closed:
+                raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
             batch = stale[start : start + _BATCH]
             fresh = {path: self._read(path, entries[path]) for path in batch}
             self._write(database, fresh, gone if start == 0 else (), before)

@@ -15,6 +15,7 @@ What cannot be compared is said once for each session. Must not know commands or
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import logging
 import os
@@ -50,7 +51,8 @@ MOST_RECORDED: Final = 20_000
 """Changes of one act that are recorded. The others are counted, and not undone."""
 NOT_CERTAIN: Final = "it may have been there before, as a file that is left out of comparisons"
 SHARED: Final = "another session ran something here at the same time, so the change may not be this session's"
-_BATCH: Final = 50
+_MOMENT: Final = 1.0
+"""Seconds that the first look waits, because the first reply is more urgent."""
 _CHANGED_WORDS: Final = ("made", "changed", "removed")
 _HOME: Final = "it is a home directory or the root of the file system"
 _STATE: Final = "it is Rewindow's own directory"
@@ -83,6 +85,7 @@ class TreeComparison:
         self._workspace = workspace
         self._baselines: dict[str, Baseline] | None = None
         self._lock = anyio.Lock()
+        self._preparing: asyncio.Task[None] | None = None
         self.unchecked: dict[str, str] = {}
 
     @property
@@ -90,8 +93,13 @@ class TreeComparison:
         """The real paths of the session's directories."""
         return self._workspace.real_roots
 
-    async def prepare(self) -> None:
-        """Look for the first time, so that the first act need not wait for it."""
+    def prepare_soon(self) -> None:
+        """Look for the first time, in a moment, so that the first act need not wait for it."""
+        if self._preparing is None and self._baselines is None:
+            self._preparing = asyncio.ensure_future(self._prepare())
+
+    async def _prepare(self) -> None:
+        await anyio.sleep(_MOMENT)
         await self._look()
 
     async def begin(self) -> Begun:
@@ -103,10 +111,13 @@ class TreeComparison:
         async with self._lock:
             return await anyio.to_thread.run_sync(self._compared, begun, execution_id, call)
 
-    def close(self) -> None:
-        """Close the databases."""
-        for baseline in (self._baselines or {}).values():
-            baseline.close()
+    async def close(self) -> None:
+        """End what is running, and close the databases."""
+        if self._preparing is not None:
+            self._preparing.cancel()
+        baselines = (self._baselines or {}).values()
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(lambda: [baseline.close() for baseline in baselines])
 
     async def _look(self, *, opens: bool = False) -> dict[str, tuple[Snapshot, int]]:
         async with self._lock:

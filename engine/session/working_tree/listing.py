@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import os
 import stat
+import time
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ...files.safe_open import is_own
@@ -23,6 +25,8 @@ CACHES: Final = ("__pycache__", "node_modules")
 """Directories that programs fill again, left out whether or not a rule says so."""
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _RULES: Final = frozenset((".gitignore", REPOSITORY))
+_RACY_NS: Final = 50_000_000
+"""What is younger may change again without another time, because kernels stamp in ticks of up to 10 ms."""
 
 
 class TooLargeError(Exception):
@@ -57,22 +61,48 @@ class Listing(NamedTuple):
     rules: tuple[tuple[str, Stamp], ...]
 
 
-def list_tree(place: Place) -> Listing:
-    """Return what is compared in the directory of a place.
+class Lister:
+    """Lists the directory of a place again and again. It remembers what directories have, until they change."""
 
-    Raises:
-        OSError: the directory cannot be read.
-        TooLargeError: it has too much.
+    def __init__(self) -> None:
+        self._known: dict[str, _Directory] = {}
+
+    def list_tree(self, place: Place) -> Listing:
+        """Return what is compared now.
+
+        Raises:
+            OSError: the directory cannot be read.
+            TooLargeError: it has too much.
+        """
+        walk = _Walk(place, self._known)
+        listing = walk.listing()
+        self._known = walk.seen
+        return listing
+
+
+class _Directory(NamedTuple):
+    """What a directory had when it was read, by its rules: names of files and links, and of directories.
+
+    `stamp` is its own; None if it was too young to tell a later change.
     """
-    return _Walk(place).listing()
+
+    stamp: tuple[int, int, int] | None
+    rules: Sequence[tuple[str, Stamp]]
+    has_rules: bool
+    is_empty: bool
+    files: tuple[str, ...]
+    directories: tuple[str, ...]
 
 
 class _Walk:
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, known: Mapping[str, _Directory]) -> None:
         self._root = place.directory
         self._above = rules_above(place, git_only=True)
+        self._known = known
+        self.seen: dict[str, _Directory] = {}
         self._entries: dict[str, State] = {}
         self._rules: list[tuple[str, Stamp]] = list(self._above.files)
+        self._now = time.time_ns()
         self._device = 0
 
     def listing(self) -> Listing:
@@ -86,51 +116,67 @@ class _Walk:
 
     def _directory(self, descriptor: int, prefix: str, above: IgnoreFiles) -> bool:
         """Add what is in a directory. Return whether it is compared: it has an entry that is, or none at all."""
-        with os.scandir(descriptor) as found:
-            children = list(found)
+        own = os.fstat(descriptor)
+        stamp = own.st_ino, own.st_mtime_ns, own.st_ctime_ns
+        known = self._known.get(prefix)
+        is_same = known is not None and known.stamp == stamp
+        names = None if is_same else os.listdir(descriptor)
+        has_rules = known.has_rules if names is None and known else not _RULES.isdisjoint(names or ())
         rules = above
-        if not prefix or not _RULES.isdisjoint([child.name for child in children]):
+        if not prefix or has_rules:
             rules = above.within(os.path.join(self._root, prefix), prefix=prefix)
             self._rules.extend(rules.files[len(above.files) :])
-        is_kept = not children
-        for child in children:
-            try:
-                found_state = child.stat(follow_symlinks=False)
-            except OSError:
-                continue  # it is gone
-            name, path = child.name, prefix + child.name
-            state = State(
-                found_state.st_mode,
-                found_state.st_ino,
-                found_state.st_size,
-                found_state.st_mtime_ns,
-                found_state.st_ctime_ns,
-            )
-            if state.is_directory:
-                if not self._is_left_out(name, f"{path}/", found_state.st_dev, rules):
-                    is_kept = self._below(descriptor, name, f"{path}/", state, rules) or is_kept
-            elif self._is_file(name, path, state, rules):
+        if names is None and known is not None and known.rules == rules.files:
+            found = known
+        else:
+            names = os.listdir(descriptor) if names is None else names
+            files, directories = self._kept(descriptor, prefix, names, rules)
+            is_settled = self._now - max(own.st_mtime_ns, own.st_ctime_ns) > _RACY_NS
+            found = _Directory(stamp if is_settled else None, rules.files, has_rules, not names, files, directories)
+        self.seen[prefix] = found
+        is_kept = found.is_empty
+        for name in found.files:
+            if (state := _state(name, descriptor)) is not None and not state.is_directory:
                 is_kept = True
-                self._add(path, state)
+                self._add(prefix + name, state)
+        for name in found.directories:
+            is_kept = self._below(descriptor, name, f"{prefix}{name}/", rules) or is_kept
         return is_kept
 
-    def _is_file(self, name: str, path: str, state: State, rules: IgnoreFiles) -> bool:
-        is_kind = stat.S_ISREG(state.mode) or state.is_link
-        return is_kind and name != REPOSITORY and not rules.leave_out(path, name)
+    def _kept(
+        self, descriptor: int, prefix: str, names: Sequence[str], rules: IgnoreFiles
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names of the files and links, and of the directories, that are compared."""
+        files: list[str] = []
+        directories: list[str] = []
+        for name in names:
+            state = _state(name, descriptor)
+            if state is None:
+                continue  # it is gone
+            path = prefix + name
+            if state.is_directory:
+                if not self._is_left_out(name, f"{path}/", rules):
+                    directories.append(name)
+            elif (stat.S_ISREG(state.mode) or state.is_link) and name != REPOSITORY:
+                files += [] if rules.leave_out(path, name) else [name]
+        return tuple(files), tuple(directories)
 
-    def _is_left_out(self, name: str, path: str, device: int, rules: IgnoreFiles) -> bool:
-        if name in VERSION_CONTROL or name in CACHES or device != self._device:
+    def _is_left_out(self, name: str, path: str, rules: IgnoreFiles) -> bool:
+        if name in VERSION_CONTROL or name in CACHES or rules.leave_out(path, f"{name}/"):
             return True
-        return rules.leave_out(path, f"{name}/") or is_own(os.path.join(self._root, path[:-1]), self._root)
+        return is_own(os.path.join(self._root, path[:-1]), self._root)
 
-    def _below(self, descriptor: int, name: str, path: str, state: State, rules: IgnoreFiles) -> bool:
+    def _below(self, descriptor: int, name: str, path: str, rules: IgnoreFiles) -> bool:
         try:
             child = os.open(name, _FLAGS, dir_fd=descriptor)
         except OSError:
             return False  # it is gone, is a link now, or may not be read
         try:
+            state = os.fstat(child)
+            if state.st_dev != self._device:
+                return False
             # First, so that a directory stands before what is in it; without what changes with each entry.
-            self._add(path, State(state.mode, state.inode, 0, 0, 0))
+            self._add(path, State(state.st_mode, state.st_ino, 0, 0, 0))
             is_kept = self._directory(child, path, rules)
         except RecursionError:
             raise TooLargeError from None
@@ -144,3 +190,11 @@ class _Walk:
         if len(self._entries) >= MOST_ENTRIES:
             raise TooLargeError
         self._entries[path] = state
+
+
+def _state(name: str, directory: int) -> State | None:
+    try:
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except OSError:
+        return None
+    return State(found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
