@@ -77,18 +77,14 @@ def _comparisons(setting: Setting, files: int) -> list[Row]:
 
 
 def _undos(setting: Setting) -> list[Row]:
-    return [anyio.run(_undo, files, seconds, setting.rounds(5)) for files, seconds in UNDONE.items()]
+    return [_undo(files, seconds, setting.rounds(5)) for files, seconds in UNDONE.items()]
 
 
-async def _undo(files: int, most: float, rounds: int) -> Row:
+def _undo(files: int, most: float, rounds: int) -> Row:
     with tempfile.TemporaryDirectory() as folder:
-        project = Path(os.path.realpath(folder), "project")
+        project = Path(folder).resolve() / "project"
         project.mkdir()
-        async with Host(Settings(state_dir=Path(folder) / "state"), os.environ) as host:
-            session = await host.sessions.create(str(project))
-            await _once(session, files, 0)
-            spent = sorted([await _once(session, files, number) for number in range(1, rounds + 1)])
-    seconds = spent[rounds // 2]
+        seconds = anyio.run(_median, project, files, rounds)
     return row(
         f"undo of {files:,} {'file' if files == 1 else 'files'}",
         {"ours": seconds},
@@ -96,6 +92,14 @@ async def _undo(files: int, most: float, rounds: int) -> Row:
         bar=f"<= {duration(most)}",
         met=seconds <= most,
     )
+
+
+async def _median(project: Path, files: int, rounds: int) -> float:
+    async with Host(Settings(state_dir=project.parent / "state"), os.environ) as host:
+        session = await host.sessions.create(str(project))
+        await _once(session, files, 0)
+        spent = sorted([await _once(session, files, number) for number in range(1, rounds + 1)])
+    return spent[rounds // 2]
 
 
 async def _once(session: Session, files: int, number: int) -> float:

@@ -149,11 +149,11 @@ Examples:
   rewindow rewind ses_0193 --to 3 --json | jq .left
 
 \b
-Files that statements have written since get back their earlier content, whether a tool or
-the statement's own code wrote them. A file stays as it is, and the report names it, if somebody
-else has changed it since, or if its earlier content was not kept (it held a secret, or
-more than 64 MiB). Files that child processes and C code wrote are not restored. Statements
-after K stay on their branch: `/branch NAME` in the session switches to it.
+Files that statements have changed since get back their earlier content, whether a tool, a
+command or the statement's own code changed them. A file stays as it is, and the report names it,
+if somebody else has changed it since, or if its earlier content was not kept (it held a secret, or
+more than 64 MiB). Files that `.gitignore` leaves out are not restored. Statements after K stay on
+their branch: `/branch NAME` in the session switches to it.
 """
 _REPLAY_EXAMPLES: Final = """\b
 Examples:

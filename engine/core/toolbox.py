@@ -168,7 +168,8 @@ _ROWS: Final = (
         ),
         doc=(
             "Runs the command in a shell of its own, with nobody to answer it and no terminal, and ends all that it\n"
-            "started. The value has `.code`, `.output`, `.truncated`, `.timed_out`; `timeout` is in seconds.\n"
+            "started. The value has `.code`, `.output`, `.truncated`, `.timed_out`, and names changed files;\n"
+            "the user can undo those. `timeout` is in seconds.\n"
             "In the mode `auto` it is in the sandbox, like statements; `outside` asks the user to have it run without."
         ),
         examples=(Example('tests = bash("ls -l")', "run a command; .code, .output"),),

@@ -23,7 +23,15 @@ TESTS: dict[str, tuple[str, ...]] = {
         "engine/runtime/test_worker_restore",
         "engine/session/test_replaying",
     ),
+    "What commands change is recorded, shown and undone like the writes of tools.": (
+        "engine/session/test_tree_changes",
+        "engine/session/test_undo_machine",
+        "e2e/test_changed_files",
+        "engine/session/working_tree/test_listing",
+    ),
     "Sessions are reversible.": (
+        "engine/session/test_tree_changes",
+        "engine/session/test_undo_machine",
         "engine/session/test_rewinder",
         "engine/session/test_rewinding",
         "engine/session/tools/test_restoring",

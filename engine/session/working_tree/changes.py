@@ -49,12 +49,14 @@ SHOWN_CHARS: Final = 100_000
 """Characters of changes that the log repeats for one act."""
 MOST_RECORDED: Final = 20_000
 """Changes of one act that are recorded. The others are counted, and not undone."""
+NOT_COMPARED: Final = "changes in {} are not recorded and cannot be undone: {}"
 NOT_CERTAIN: Final = "it may have been there before, as a file that is left out of comparisons"
 SHARED: Final = "another session ran something here at the same time, so the change may not be this session's"
 _MOMENT: Final = 1.0
 """Seconds that the first look waits, because the first reply is more urgent."""
 _CHANGED_WORDS: Final = ("made", "changed", "removed")
 _HOME: Final = "it is a home directory or the root of the file system"
+TOO_LARGE: Final = f"it has more than {MOST_ENTRIES:,} files and directories"
 _STATE: Final = "it is Rewindow's own directory"
 
 logger = logging.getLogger(__name__)
@@ -86,6 +88,7 @@ class TreeComparison:
         self._baselines: dict[str, Baseline] | None = None
         self._lock = anyio.Lock()
         self._preparing: asyncio.Task[None] | None = None
+        self._told: set[str] = set()
         self.unchecked: dict[str, str] = {}
 
     @property
@@ -157,7 +160,7 @@ class TreeComparison:
         try:
             snapshot = baseline.update()
         except TooLargeError:
-            reason = f"it has more than {MOST_ENTRIES:,} files and directories"
+            reason = TOO_LARGE
         except OSError as error:
             reason = error.strerror or str(error)
         except sqlite3.Error as error:
@@ -178,7 +181,13 @@ class TreeComparison:
             is_shared = baseline.close_act(act)
             if after is not None:
                 maker.add(baseline, before, after, begun.started, is_shared=is_shared)
-        return maker.changes()
+        return maker.changes(self._untold())
+
+    def _untold(self) -> Sequence[str]:
+        """Return a phrase for each directory that cannot be compared, once."""
+        fresh = {root: reason for root, reason in self.unchecked.items() if root not in self._told}
+        self._told |= fresh.keys()
+        return [NOT_COMPARED.format(self._workspace.shown(root), reason) for root, reason in fresh.items()]
 
 
 def _digest(root: str) -> str:
@@ -219,12 +228,12 @@ class _Records:
                 kind = 0 if not event.before_digest else 1 if event.after_digest else 2
                 self._named[kind].append(self._workspace.shown(event.path))
 
-    def changes(self) -> Changes:
-        """Return all records, and what they say in a line."""
+    def changes(self, notes: Sequence[str] = ()) -> Changes:
+        """Return all records, and what they say in a line, with `notes`."""
         text = counted(zip(_CHANGED_WORDS, self._named, strict=True))
         if self._more:
             text += f", {self._more:,} more {plural(self._more, 'file')} that cannot be undone"
-        return Changes(self._events, text)
+        return Changes(self._events, "; ".join(filter(None, (text, *notes))))
 
     def _event(self, baseline: Baseline, found: _Difference, *, is_shared: bool) -> FileWritten:
         path = os.path.join(baseline.root, found.path)

@@ -21,7 +21,8 @@ from engine.log.store.memory import MemoryStore
 from engine.session.commands.files import NO_FILES, NO_FILES_SINCE
 from engine.session.past.patches import deltas_since, patch
 from engine.session.past.undoing import CHANGED_LATER, NOT_BY_STATEMENT, NOTHING_TO_REDO, NOTHING_TO_UNDO
-from engine.session.working_tree.changes import FOLDER, NOT_CERTAIN, SHARED
+from engine.session.working_tree import listing
+from engine.session.working_tree.changes import FOLDER, NOT_CERTAIN, NOT_COMPARED, SHARED, TOO_LARGE
 from tests.support.sessions import answer_to, events_of, session_in, value_of
 
 pytestmark = pytest.mark.anyio
@@ -369,3 +370,14 @@ async def test_change_while_another_session_acts_is_left(session: Session, proje
     assert (project / "sub" / "c.txt").read_text() == "two\n"
     (rewound,) = events_of(session, Rewound)
     assert {left.reason for left in rewound.left} == {SHARED}
+
+
+async def test_directory_that_cannot_be_compared_is_named_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MOST_ENTRIES", 3)
+    for name in "abcd":
+        (tmp_path / name).touch()
+    async with session_in(tmp_path, state=tmp_path.parent / "state") as session:
+        told = await value_of(session, "bash('echo x > e')")
+        assert told == f"(files: {NOT_COMPARED.format(tmp_path, TOO_LARGE)})"
+        assert await value_of(session, "bash('echo x > e')") == "(no output)"
+        assert events_of(session, FileWritten) == []
