@@ -17,7 +17,8 @@ from anyio.abc import TaskGroup
 from acp_adapter.editor_files import Documents, EditorFiles
 from acp_adapter.jsonrpc.dispatch import Context, Method
 from acp_adapter.jsonrpc.messages import Code, ProtocolError
-from acp_adapter.requests import Initialize
+from acp_adapter.requests import RESOURCE_NOT_FOUND, Initialize
+from acp_adapter.versions import FIRST, VERSIONS, Versions
 from engine import Host
 from engine.core.ids import SessionId
 
@@ -26,23 +27,20 @@ if TYPE_CHECKING:  # loaded in the session stage
     from acp_adapter.requests import OpenSession
     from engine import ModelSetup, Session, Sessions
 
-RESOURCE_NOT_FOUND: Final = -32002
-AUTH_REQUIRED: Final = -32000
-"""Error codes of ACP, in addition to those of JSON-RPC."""
-
 Stage = Literal["answering", "session", "prompt"]
 """The engine's stages of start-up (`engine.Host.prepare`)."""
 
 STAGES: Final[dict[Stage, tuple[str, ...]]] = {
-    "answering": ("v1.handshake",),
-    "session": ("conversation", "v1.sessions"),
-    "prompt": ("v1.updates", "v1.content", "v1.client"),
+    "answering": ("{version}.handshake",),
+    "session": ("conversation", "{version}.sessions"),
+    "prompt": ("updates.events", "{version}.updates", "{version}.prompts", "{version}.client"),
 }
 """Modules to load before `initialize` is read, after its answer, and after the answer to the first `session/new`.
 
 An editor waits for these two answers. So each module is loaded while the editor is not waiting, but before it is
 needed. If no session is opened for IDLE_SECONDS, the last ones and the provider's library are loaded meanwhile.
-`v1.documents` is missing, because few clients send document notifications.
+`v1.documents` is missing, because few clients send document notifications. `{version}` is the package of the version
+that the connection speaks: version 1 until `initialize` chose.
 """
 
 
@@ -50,10 +48,10 @@ IDLE_SECONDS: Final = 0.2
 """How long after `initialize` a client usually asks for a session: loading meanwhile would delay the answer."""
 
 
-def load(stage: Stage) -> None:
-    """Import the adapter's modules of a stage."""
+def load(stage: Stage, version: int = FIRST.VERSION) -> None:
+    """Import the adapter's modules of a stage, for a version of the protocol."""
     for name in STAGES[stage]:
-        import_module(f"acp_adapter.{name}")
+        import_module(f"acp_adapter.{name.format(version=VERSIONS[version])}")
 
 
 class Connection:
@@ -65,6 +63,8 @@ class Connection:
         self._when_ready = when_ready
         self._client: Initialize | None = None
         """The client's capabilities; None before `initialize`."""
+        self.versions: Final = Versions()
+        """The version that the client speaks: the first until `initialize`."""
         self._prepared: set[Stage] = set()
         self._conversations: dict[str, Conversation] = {}
         self.documents: Final = Documents()
@@ -87,6 +87,7 @@ class Connection:
         if self._conversations:
             raise ProtocolError(Code.INVALID_REQUEST, "initialize cannot be repeated while a session is open")
         self._client = client
+        self.versions.use(client.version)
 
     async def prepare(self, stage: Stage) -> None:
         """Load the modules of a later stage, once."""
@@ -94,7 +95,7 @@ class Connection:
             return
         self._prepared.add(stage)
         self._host.prepare(stage)
-        load(stage)
+        load(stage, self.client.version)
         if stage == "session":
             self._tasks.start_soon(self._load_while_idle)
         if stage == "prompt":
@@ -149,9 +150,7 @@ class Connection:
             reads=client.reads_files,
             writes=client.writes_files,
         )
-        conversation = Conversation(
-            session, context.peer, files, terminals=client.terminals, notices=client.notices, forms=client.forms
-        )
+        conversation = Conversation(session, context.peer, files, self.versions.current, client)
         self._conversations[session.session_id] = conversation
         context.after_response(partial(conversation.start, self._tasks))
         context.after_response(partial(self.prepare, "prompt"))
@@ -170,7 +169,8 @@ class Connection:
 
         An open, idle session is closed first if it shall continue in other directories or with other MCP servers. So
         is a session that became read-only: it then continues from its log. With `is_replayed`, the history is sent
-        first. If that fails or is cancelled, a session that was not open before is closed again.
+        first. If that fails or is cancelled, a session that was not open before is closed again. Then the client
+        is told whether the session works, if its version has that.
 
         Raises:
             SessionNotFoundError, SessionInUseError.
@@ -192,6 +192,7 @@ class Connection:
             if conversation is not None:
                 if is_replayed:
                     await conversation.replay()
+                await conversation.synchronize()
                 return conversation
             opening = self.sessions.load(
                 SessionId(request.session_id), request.cwd, request.directories, request.servers
@@ -201,6 +202,7 @@ class Connection:
                 await self._replay(conversation)
             else:
                 context.after_response(conversation.show_finished)
+            await conversation.synchronize()
             return conversation
 
     async def _replay(self, conversation: Conversation) -> None:

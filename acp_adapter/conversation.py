@@ -10,6 +10,10 @@ when its turn has ended, its last event is durable, and the pump has sent everyt
 requested when everything before it was sent. Both therefore wait for `start`. If `start` will not come, because the
 request failed or the client left, `give_up` ends these waits.
 
+Since version 2, a prompt is answered when its message has its place in the conversation, and an update tells the end of
+the work (`inserted`, `settle`). That update is sent when no accepted prompt is left: a prompt that waits for another
+one continues the same work.
+
 State. The pump's state (waiting, sending, over) says whether updates are sent. The state here says whether the session
 can be used: open, closing once a close is requested, closed when its prompts are answered and it can be opened again.
 The two are independent: a session may close while the response that opened it is still on its way.
@@ -26,23 +30,36 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from acp_adapter import v1
+from acp_adapter import updates
+from acp_adapter.activity import ActivityReporter
 from acp_adapter.editor_files import EditorFiles
 from acp_adapter.jsonrpc.dispatch import Remote
-from acp_adapter.jsonrpc.messages import ConnectionClosedError, InvalidResultError, Json, RemoteError
+from acp_adapter.jsonrpc.messages import (
+    Code,
+    ConnectionClosedError,
+    InvalidResultError,
+    Json,
+    ProtocolError,
+    RemoteError,
+    one_sentence,
+)
 from acp_adapter.pump import Pump
-from acp_adapter.requests import MODE, Prompt, option_id
-from acp_adapter.shown import Facts
-from engine import MODES, Form, FormAnswer, PermissionAnswer, PermissionQuestion, Session, Ticket, TurnEnd
+from acp_adapter.requests import AUTH_REQUIRED, FAILED, MODE, Activity, Initialize, Prompt, option_id
+from acp_adapter.shown import Shown
+from acp_adapter.versions import Version
+from engine import MODES, OFF, ON, Form, FormAnswer, PermissionAnswer, PermissionQuestion, Session, Ticket, TurnEnd
 from engine.core.errors import InvalidRequestError, SessionReadOnlyError
+from engine.core.ids import MessageId
 from engine.core.text import cut_line
 from engine.log.events import UNSTAMPED
+from engine.log.events.conversation import UserMessage
 from engine.log.events.going_back import HeadMoved, Rewound
 
 REQUEST_PERMISSION: Final = "session/request_permission"
 ELICIT: Final = "elicitation/create"
 NO_FORMS: Final = "this editor shows no forms, so it can only offer choices"
 NOT_SHOWN: Final = "the editor could not show the question"
+NOT_INSERTED: Final = "the prompt was cancelled before its turn"
 _ECHO_CHARS: Final = 60
 """Limit of a client's text in an error message."""
 
@@ -59,20 +76,34 @@ class Conversation:
     """Binds a session to the connection that opened it."""
 
     def __init__(
-        self, session: Session, peer: Remote, files: EditorFiles, *, terminals: bool, notices: bool, forms: bool = False
+        self, session: Session, peer: Remote, files: EditorFiles, version: Version, client: Initialize
     ) -> None:
-        """`terminals`: the client draws terminals for commands. `notices`, `forms`: it shows these."""
+        """`client` is what the editor can show."""
         self.session = session
         self._files = files
         self._peer = peer
         self._state = State.OPEN
         self._unanswered: set[Ticket] = set()
+        self._last_end: TurnEnd | None = None
+        """The end of the last prompt that had its place in the conversation, while others are left."""
         self._changed = anyio.Event()
-        self._pump = Pump(session.subscribe(), session, self._send, terminals=terminals, notices=notices)
+        is_first = version.VERSION == 1
+        nothing = Shown(
+            terminals=client.terminals,
+            notices=client.notices,
+            booleans=client.booleans,
+            echoes=not is_first,
+            condensations=not is_first,
+        )
+        writer = version.writer(files.redactor.redact)
+        self._writer = writer
+        self._client = client
+        self._pump = Pump(session.subscribe(), session, self._send, writer, nothing)
+        self._activity = ActivityReporter(writer, self._send)
         session.attach(
-            EditorPermissions(session.session_id, session, peer, self._pump),
+            EditorPermissions(session, peer, self._pump, self._activity, version),
             files,
-            EditorForms(session.session_id, peer, self._pump, forms=forms),
+            EditorForms(session.session_id, peer, self._pump, self._activity, version, forms=client.forms),
         )
 
     # --- updates ------------------------------------------------------------------------------------------------------
@@ -82,7 +113,8 @@ class Conversation:
         if self._state is State.CLOSED:
             return
         tasks.start_soon(self._pump.run)
-        await self._send(v1.updates.commands_update(self.session.custom_commands))
+        for update in self._writer.live([updates.commands_update(self.session.custom_commands)]):
+            await self._send(update)
 
     async def connect(self) -> None:
         """Start to connect the session's MCP servers, without waiting for them."""
@@ -95,6 +127,10 @@ class Conversation:
     async def replay(self) -> None:
         """Send the history: every update exactly once, even if new events are published meanwhile."""
         await self._pump.replay(self.session.events)
+
+    async def synchronize(self) -> None:
+        """Report whether the session works, to a client that may not know."""
+        await self._activity.repeat()
 
     async def show_finished(self) -> None:
         """Report a rewind that was interrupted by a crash and finished while opening, if no history is sent."""
@@ -112,7 +148,13 @@ class Conversation:
         ticket = self.session.accept(prompt.content, prompt.kind)
         self._files.user_acted()
         self._unanswered.add(ticket)
+        if ticket.is_over:
+            # Answered at once, so nothing is on the log. The answer has the id that the message would have.
+            self._pump.answer_aside(self._aside(ticket), ticket.message_id)
         return ticket
+
+    def _aside(self, ticket: Ticket) -> UserMessage:
+        return replace(ticket.message("direct", aside=True), message_id=MessageId(f"asked_{ticket.message_id}"))
 
     async def ended(self, ticket: Ticket) -> TurnEnd:
         """Wait until the prompt's turn has ended and all its updates were sent.
@@ -136,6 +178,58 @@ class Conversation:
             raise end.failure
         return end
 
+    async def inserted(self, ticket: Ticket) -> MessageId:
+        """Wait until the prompt's message has its place in the conversation; return the message's id.
+
+        `settle` must follow. Cancelling the wait cancels the prompt.
+
+        Raises:
+            ProtocolError: it was cancelled before.
+            EngineError: it could not be recorded.
+        """
+        is_cancelled = False
+        try:
+            await self._activity.begin()
+            await self._until_inserted(ticket)
+        except anyio.get_cancelled_exc_class():
+            is_cancelled = True
+            self.session.cancel(ticket)
+            with anyio.CancelScope(shield=True):
+                await self._end(ticket)
+        if self._pump.has_inserted(ticket.message_id):
+            return ticket.message_id
+        end = await self._end(ticket)
+        if end.cause == "end_turn" and end.failure is None:
+            return self._aside(ticket).message_id
+        with anyio.CancelScope(shield=True):
+            await self.settle(ticket)
+        if end.failure is not None and not is_cancelled:
+            raise end.failure
+        raise ProtocolError(Code.CANCELLED, NOT_INSERTED)
+
+    async def _until_inserted(self, ticket: Ticket) -> None:
+        """Wait until the message was sent, or the prompt has ended without."""
+        async with anyio.create_task_group() as tasks:
+
+            async def wait_for_end() -> None:
+                await self._end(ticket)
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(wait_for_end)
+            await self._pump.inserted(ticket.message_id)
+            tasks.cancel_scope.cancel()
+
+    async def settle(self, ticket: Ticket) -> None:
+        """Wait until the prompt has ended, and report the end of all work if no other prompt is left."""
+        end = await self._end(ticket)
+        if self._last_end is None or self._pump.has_inserted(ticket.message_id):
+            self._last_end = end
+        if self._unanswered <= {ticket}:
+            last, self._last_end = self._last_end, None
+            await self._activity.end(_activity_of(last))
+        self._unanswered.discard(ticket)
+        self._notify()
+
     async def _end(self, ticket: Ticket) -> TurnEnd:
         end = await ticket.end()
         # A session that became read-only never publishes the events that it could not commit.
@@ -155,6 +249,9 @@ class Conversation:
         """
         offered = {MODE: (MODE, [*MODES])}
         rows = self.session.options.rows
+        switches = {option_id(row.name, row.category) for row in rows if row.is_switch}
+        if isinstance(value, bool) and self._client.booleans and requested in switches:
+            value = ON if value else OFF
         offered.update((option_id(row.name, row.category), (row.name, [*row.values])) for row in rows)
         is_open = {row.name for row in rows if row.is_open}
         if requested not in offered:
@@ -188,6 +285,8 @@ class Conversation:
             with anyio.CancelScope(shield=True):
                 await self._until(lambda: not self._unanswered)
                 await release()
+            if self._pump.is_sending:
+                await self._pump.over()
         finally:
             self._files.close()
             self._move(State.CLOSED)
@@ -217,19 +316,27 @@ class EditorPermissions:
     method.
     """
 
-    def __init__(self, session_id: str, facts: Facts, peer: Remote, pump: Pump) -> None:
-        self._session_id = session_id
-        self._facts = facts
+    def __init__(
+        self, session: Session, peer: Remote, pump: Pump, activity: ActivityReporter, version: Version
+    ) -> None:
+        self._session = session
         self._peer = peer
         self._pump = pump
+        self._activity = activity
+        self._version = version
 
     async def ask(self, question: PermissionQuestion) -> PermissionAnswer:
         """Return the user's answer. Cancelling the wait withdraws the question."""
         await self._pump.sent(question.seq)
         question = replace(question, tool_call_id=self._pump.card_of(question.tool_call_id))
-        params = v1.client.permission_params(self._session_id, question, self._facts)
+        client = self._version.client
+        params = client.permission_params(self._session.session_id, question, self._session)
+
+        async def ask() -> PermissionAnswer:
+            return await self._peer.request(REQUEST_PERMISSION, params, client.permission_answer)
+
         try:
-            return await self._peer.request(REQUEST_PERMISSION, params, v1.client.permission_answer)
+            return await self._activity.while_asking(ask)
         except (RemoteError, InvalidResultError, ConnectionClosedError):
             return PermissionAnswer(outcome="rejected")
 
@@ -241,23 +348,50 @@ class EditorForms:
     forms. For any other one the choices are the options of a permission request.
     """
 
-    def __init__(self, session_id: str, peer: Remote, pump: Pump, *, forms: bool) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        peer: Remote,
+        pump: Pump,
+        activity: ActivityReporter,
+        version: Version,
+        *,
+        forms: bool,
+    ) -> None:
         self._session_id = session_id
         self._peer = peer
         self._pump = pump
+        self._activity = activity
+        self._version = version
         self._forms = forms
 
     async def fill(self, form: Form) -> FormAnswer:
         """Return the user's answer. Cancelling the wait withdraws the question."""
         await self._pump.sent(form.seq)
         form = replace(form, tool_call_id=self._pump.card_of(form.tool_call_id))
+        client = self._version.client
         if self._forms:
-            method, asked = ELICIT, v1.client.form_request(self._session_id, form)
+            method, asked = ELICIT, client.form_request(self._session_id, form)
         else:
-            method, asked = REQUEST_PERMISSION, v1.client.options_request(self._session_id, form)
+            method, asked = REQUEST_PERMISSION, client.options_request(self._session_id, form)
         if asked is None:
             return FormAnswer(outcome="declined", note=NO_FORMS)
+        params, read = asked
+
+        async def ask() -> FormAnswer:
+            return await self._peer.request(method, params, read)
+
         try:
-            return await self._peer.request(method, asked.params, asked.read)
+            return await self._activity.while_asking(ask)
         except (RemoteError, InvalidResultError, ConnectionClosedError):
             return FormAnswer(outcome="declined", note=NOT_SHOWN)
+
+
+def _activity_of(end: TurnEnd) -> Activity:
+    """Return how the work ended."""
+    if end.failure is not None:
+        return Activity("idle", "error", (Code.INTERNAL_ERROR, one_sentence(str(end.failure))))
+    if end.cause != "error":
+        return Activity("idle", end.cause)
+    code = AUTH_REQUIRED if end.unusable else Code.INTERNAL_ERROR
+    return Activity("idle", "error", (code, one_sentence(end.detail or FAILED)))

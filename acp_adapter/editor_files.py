@@ -240,7 +240,7 @@ class EditorFiles:
         self._documents = documents
         self._peer = peer
         self._spelled = spelled
-        self._redactor = redactor
+        self.redactor = redactor
         self._reads = reads
         self._writes = writes
         self._is_silent = False
@@ -333,7 +333,7 @@ class EditorFiles:
     async def _ask(self, spelling: str) -> str | None:
         if not self._reads:
             return None
-        if self._redactor.holds(spelling) and not await anyio.to_thread.run_sync(os.path.lexists, spelling):
+        if self.redactor.holds(spelling) and not await anyio.to_thread.run_sync(os.path.lexists, spelling):
             return None
         if self._is_silent:
             raise TimeoutError

@@ -1,7 +1,9 @@
 """The methods of ACP that this agent serves: a handler for each, and the table METHODS.
 
-Handlers work with the values in `requests` and never see JSON; `v1` reads their params and writes their results.
-They reach the client's state through `context.connection`. Called by the peer (`jsonrpc.peer`), in two steps:
+Handlers work with the values in `requests` and never see JSON; the version (`v1`, `v2`) reads their params and writes
+their results.
+They reach the client's state through `context.connection`. A version need not have every method: reading the params
+fails then. Called by the peer (`jsonrpc.peer`), in two steps:
 
 - `accept` runs while the line is read, before any later line. A cancel in the same read therefore finds its turn, and a
   prompt sees every document change that was sent before it.
@@ -17,10 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from acp_adapter.connection import AUTH_REQUIRED, Connection
+from acp_adapter.connection import Connection
 from acp_adapter.jsonrpc.dispatch import Context, Method
 from acp_adapter.jsonrpc.messages import Code, ProtocolError
 from acp_adapter.requests import (
+    AUTH_REQUIRED,
+    FAILED,
     Authenticate,
     AuthState,
     AuthStatus,
@@ -36,6 +40,8 @@ from acp_adapter.requests import (
     OpenSession,
     Prompt,
     PromptEnded,
+    PromptInserted,
+    SessionOptions,
     SessionPage,
     SessionRef,
     SessionStatus,
@@ -50,7 +56,7 @@ from engine.core.ids import SessionId
 
 if TYPE_CHECKING:  # loaded in the session stage
     from acp_adapter.conversation import Conversation
-    from engine import ModelSetup, OptionValues, Session, Ticket
+    from engine import ModelSetup, Ticket
 
 PAGE: Final = 50
 """Sessions in one page of `session/list`."""
@@ -120,17 +126,19 @@ async def _new(context: Plain, params: NewSession) -> OpenedSession:
     """Create a session. It is on disk before the response is sent."""
     connection = context.connection
     opening = connection.sessions.create(params.cwd, params.directories, params.servers)
-    return _opened((await connection.adopt(opening, context)).session)
+    return _opened(await connection.adopt(opening, context), connection)
 
 
 async def _load(context: Plain, params: OpenSession) -> OpenedSession:
     """Reopen a session and send its whole history before the response."""
-    return _opened((await context.connection.reopen(params, context, is_replayed=True)).session)
+    connection = context.connection
+    return _opened(await connection.reopen(params, context, is_replayed=True), connection)
 
 
 async def _resume(context: Plain, params: OpenSession) -> OpenedSession:
-    """Reopen a session without sending its history."""
-    return _opened((await context.connection.reopen(params, context, is_replayed=False)).session)
+    """Reopen a session. Its history is sent before the response, if the client asks for that, as version 2 can."""
+    connection = context.connection
+    return _opened(await connection.reopen(params, context, is_replayed=params.is_replayed), connection)
 
 
 async def _fork(context: Plain, params: OpenSession) -> OpenedSession:
@@ -140,18 +148,23 @@ async def _fork(context: Plain, params: OpenSession) -> OpenedSession:
     """
     connection = context.connection
     opening = connection.sessions.fork(SessionId(params.session_id), params.cwd, params.directories, params.servers)
-    session = (await connection.adopt(opening, context)).session
+    conversation = await connection.adopt(opening, context)
 
     async def publish_title() -> None:
-        session.entitle()
+        conversation.session.entitle()
 
     # After the response: only sessions with a title are listed, and the client does not know this one's id before.
     context.after_response(publish_title)
-    return _opened(session)
+    return _opened(conversation, connection)
 
 
-def _opened(session: Session) -> OpenedSession:
-    return OpenedSession(session.session_id, session.options)
+def _opened(conversation: Conversation, connection: Connection) -> OpenedSession:
+    session = conversation.session
+    return OpenedSession(session.session_id, _options(conversation, connection), session.custom_commands)
+
+
+def _options(conversation: Conversation, connection: Connection) -> SessionOptions:
+    return SessionOptions(conversation.session.options, connection.client.booleans)
 
 
 # --- listing sessions -------------------------------------------------------------------------------------------------
@@ -209,13 +222,18 @@ def _accept_prompt(connection: Connection, params: Prompt) -> AcceptedPrompt:
     return AcceptedPrompt(conversation, conversation.accept(params))
 
 
-async def _prompt(context: Context[Connection, AcceptedPrompt], params: Prompt) -> PromptEnded:
-    """Wait until the turn has ended and all its updates were sent."""
-    end = await context.accepted.conversation.ended(context.accepted.ticket)
+async def _prompt(context: Context[Connection, AcceptedPrompt], params: Prompt) -> PromptEnded | PromptInserted:
+    """Wait until the turn has ended and all its updates were sent; since version 2, until it has begun."""
+    conversation, ticket = context.accepted
+    if context.connection.client.version > 1:
+        message_id = await conversation.inserted(ticket)
+        context.after_response(partial(conversation.settle, ticket))
+        return PromptInserted(message_id)
+    end = await conversation.ended(ticket)
     if end.cause == "error":
         code = AUTH_REQUIRED if end.unusable else Code.INTERNAL_ERROR
-        raise ProtocolError(code, end.detail or "the turn failed")
-    return PromptEnded(end.cause, context.accepted.conversation.session.spent)
+        raise ProtocolError(code, end.detail or FAILED)
+    return PromptEnded(end.cause, conversation.session.spent)
 
 
 def _accept_cancel(connection: Connection, params: SessionRef) -> None:
@@ -239,23 +257,27 @@ def _accept_set_option(connection: Connection, params: SetOption) -> Conversatio
     return conversation
 
 
-async def _set_option(context: Context[Connection, Conversation], params: SetOption) -> OptionValues:
+async def _set_option(context: Context[Connection, Conversation], params: SetOption) -> SessionOptions:
     """Return all options with their values."""
-    return context.accepted.session.options
+    return _options(context.accepted, context.connection)
 
 
 # --- closing sessions -------------------------------------------------------------------------------------------------
 
 
-def _accept_close(connection: Connection, params: SessionRef) -> Conversation:
+def _accept_close(connection: Connection, params: SessionRef) -> Conversation | None:
+    """Return the session to close. Since version 2, closing one that is not open succeeds."""
+    if connection.client.version > 1 and connection.find(params.session_id) is None:
+        return None
     conversation = connection.conversation(params.session_id)
     conversation.session.begin_close()
     return conversation
 
 
-async def _close(context: Context[Connection, Conversation], params: SessionRef) -> None:
+async def _close(context: Context[Connection, Conversation | None], params: SessionRef) -> None:
     """Cancel the turn, answer its prompts and free the session, which stays on disk."""
-    await context.connection.close(context.accepted)
+    if context.accepted is not None:
+        await context.connection.close(context.accepted)
 
 
 def _accept_delete(connection: Connection, params: SessionRef) -> None:
@@ -298,6 +320,8 @@ _ROWS: Final[tuple[Method[Connection, Any, Any], ...]] = (
     Method("initialize", _accept_initialize, _initialize, is_exclusive=True, needs_initialization=False),
     Method("authenticate", None, _authenticate, needs_initialization=False),
     Method("logout", None, _logout),
+    Method("auth/login", None, _authenticate, needs_initialization=False),
+    Method("auth/logout", None, _logout),
     Method("auth/status", None, _auth_status),
     Method("session/new", None, _new),
     Method("session/load", None, _load),

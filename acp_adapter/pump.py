@@ -2,7 +2,8 @@
 
 The first piece of a stream goes out at once; pieces that follow within a frame are joined. The pump knows when
 everything up to an event was sent: a prompt's response waits for that, and a replay ends there. One pump for each open
-session, owned by its conversation. Knows no shape of the protocol; `v1.updates` writes the updates.
+session, owned by its conversation. Knows no shape of the protocol; `updates` makes the updates, and a version's writer
+makes JSON of them.
 
 The pump owns the state shown so far (`shown.Shown`) and the streams that have no event yet (`Streams`). `run` and
 `replay` share a lock, so a replay starts and ends between two batches. It translates the log from its start to the last
@@ -12,16 +13,17 @@ later. So no event is missing, and none is sent twice.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from enum import Enum, auto
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import anyio
 from msgspec.structs import replace
 
-from acp_adapter import v1
+from acp_adapter import updates
 from acp_adapter.jsonrpc.messages import Json
-from acp_adapter.shown import Facts, Shown
+from acp_adapter.shown import NOTHING_SHOWN, Facts, Shown
+from acp_adapter.versions import Writer
 from engine import (
     CommandsListed,
     FilesPutBack,
@@ -40,9 +42,12 @@ from engine.core.ids import MessageId, Seq, ToolCallId
 from engine.core.text import between
 from engine.log.branches import path_of
 from engine.log.events import AnyEvent, Event
-from engine.log.events.conversation import AgentReasoning, AgentText, RunStop, SummaryCallEnded, ToolResult
+from engine.log.events.conversation import AgentReasoning, AgentText, RunStop, SummaryCallEnded, ToolResult, UserMessage
 from engine.log.events.execution import CommandEnded, ExecutionFinished
 from engine.log.events.session import ConfigChanged, ModeChanged, ModelCallEnded, TitleChanged
+
+if TYPE_CHECKING:  # loaded in the prompt stage
+    from acp_adapter.updates import Update
 
 FRAME_SECONDS: Final = 1 / 60
 LIVE_OUTPUT_CHARS: Final = 4_096
@@ -72,16 +77,19 @@ class Pump:
     """Sends items of a subscription to the editor until the subscription ends."""
 
     def __init__(
-        self, subscription: Subscription, facts: Facts, send: Send, *, terminals: bool = False, notices: bool = False
+        self, subscription: Subscription, facts: Facts, send: Send, writer: Writer, nothing: Shown = NOTHING_SHOWN
     ) -> None:
-        """`terminals`: the editor draws terminals for commands. `notices`: it shows notices."""
+        """`nothing` is the state before the first event: what the editor can show."""
         self._subscription = subscription
         self._facts = facts
         self._send = send
-        self._nothing = Shown(terminals=terminals, notices=notices)
-        self._shown = self._nothing
+        self._writer = writer
+        self._nothing = nothing
+        self._shown = nothing
         self._streams = Streams()
-        self._notices = notices
+        self._inserted: set[MessageId] = set()
+        """The user's messages that were sent, or would have been: version 1 sends none while they are new."""
+        self._asides: dict[MessageId, UserMessage] = {}
         self._delayed: ModelDelayed | None = None
         self._retried: ModelRetried | None = None
         """What delays the model call that runs, and its failure, if the editor shows them as calls."""
@@ -98,8 +106,10 @@ class Pump:
             async for batch in self._subscription.batches(FRAME_SECONDS):
                 async with self._lock:
                     for item in merged(batch):
-                        for update in self._live_updates(item):
+                        for update in self._writer.live(self._live_updates(item)):
                             await self._send(update)
+                        if isinstance(item, UserMessage):
+                            self._inserted.add(item.message_id)
                         if isinstance(item, Event):
                             self._advance(item.seq)
                 self._handled += len(batch)
@@ -114,84 +124,96 @@ class Pump:
             self._state = State.OVER
             self._advance(self._sent)
 
-    def _live_updates(self, item: Item) -> Sequence[Json]:
+    def _live_updates(self, item: Item) -> Sequence[Update]:
         return [*self._delay_updates(item), *self._retry_updates(item), *self._item_updates(item)]
 
-    def _delay_updates(self, item: Item) -> Sequence[Json]:
+    def _delay_updates(self, item: Item) -> Sequence[Update]:
         """Show why a model call has not begun: as a notice, or as one call that changes until it has."""
         if isinstance(item, ModelDelayed):
-            if self._notices:
-                return [v1.updates.delay_notice(item)]
+            if self._nothing.notices:
+                return [updates.delay_notice(item)]
             before, self._delayed = self._delayed, item
-            return [v1.updates.delay_update(item, is_first=before is None)]
+            return [updates.delay_update(item, is_first=before is None)]
         if self._delayed is None or not isinstance(item, _CALL_GOES_ON):
             return []
         delayed, self._delayed = self._delayed, None
-        return [v1.updates.delay_ended(delayed)]
+        return [updates.delay_ended(delayed)]
 
-    def _retry_updates(self, item: Item) -> Sequence[Json]:
+    def _retry_updates(self, item: Item) -> Sequence[Update]:
         """Show that a model call is made again: as a notice, or as one call that changes until the model answers."""
         if isinstance(item, ModelRetried):
             if item.withdrawn:
                 self._streams.withdraw()
-            if self._notices:
-                return [v1.updates.retry_notice(item)]
+            if self._nothing.notices:
+                return [updates.retry_notice(item)]
             before = self._retried
             # The model that answers instead may be asked again, and is named at the end.
             self._retried = item if before is None or item.instead else replace(item, instead=before.instead)
-            return [v1.updates.retry_update(item, is_first=before is None)]
+            return [updates.retry_update(item, is_first=before is None)]
         if self._retried is None or not isinstance(item, (TextStreamed, ReasoningStreamed, *_CALL_ENDED)):
             return []
         retried, self._retried = self._retried, None
         is_answered = not isinstance(item, _CALL_ENDED) or item.answered is True
-        return [v1.updates.retry_ended(retried, is_answered=is_answered)]
+        return [updates.retry_ended(retried, is_answered=is_answered)]
 
-    def _item_updates(self, item: Item) -> Sequence[Json]:
+    def _item_updates(self, item: Item) -> Sequence[Update]:
         match item:
             case TextStreamed() | ReasoningStreamed():
                 self._streams.add(item)
-                return [v1.updates.message_update(item)]
+                return [*self._question_of(item), updates.message_update(item)]
             case OutputStreamed():
                 text = self._streams.printed(item)
-                return v1.updates.output_updates(item.tool_call_id, item.text, text, self._shown)
+                return updates.output_updates(item.tool_call_id, item.text, text, self._shown)
             case StatementRerun():
-                return [v1.updates.rerun_update(item)]
+                return [updates.rerun_update(item)]
             case FilesPutBack():
                 return []  # because an event reports the result
             case ModelRetried() | ModelDelayed():
                 return []  # shown above
             case CommandsListed(rows=rows):
-                return [v1.updates.commands_update(rows)]
+                return [updates.commands_update(rows)]
             case ModelsListed():
-                return [v1.updates.options_update(self._facts.options_at(self._sent))]
+                return [updates.options_update(self._facts.options_at(self._sent), booleans=self._nothing.booleans)]
             case _:
                 event = cast("AnyEvent", item)
                 self._streams.end(event)
-                self._shown, updates = v1.updates.event_updates(event, self._shown, self._facts, is_live=True)
-                return updates
+                return self._event_updates(event)
+
+    def _event_updates(self, event: AnyEvent) -> Sequence[Update]:
+        self._shown, made = updates.event_updates(event, self._shown, self._facts, is_live=True)
+        return made
+
+    def _question_of(self, piece: TextStreamed | ReasoningStreamed) -> Sequence[Update]:
+        """Return the aside that a message answers, before its first piece."""
+        aside = self._asides.pop(piece.message_id, None)
+        return () if aside is None else updates.user_updates(aside, self._facts)
 
     async def replay(self, events: Sequence[AnyEvent]) -> None:
         """Send the final state of everything sent so far on the branch that was active; `events` is the log."""
         async with self._lock:
-            path = path_of(events[: self._sent + 1], _OF_ALL_BRANCHES)
-            replay = v1.updates.Replay(path, self._facts, self._nothing)
-            for update in replay:
+            for update in self._writer.replayed(self._replayed(events)):
                 await self._send(update)
-            self._shown = replay.shown
-            self._delayed = self._retried = None  # their calls are not part of the log: the next ones are announced
-            for piece in self._streams.messages:
-                await self._send(v1.updates.message_update(piece))
-            for call, text in self._streams.output:
-                for update in v1.updates.output_updates(call, text, text, self._shown):
-                    await self._send(update)
+
+    def _replayed(self, events: Sequence[AnyEvent]) -> Iterator[Update]:
+        replay = updates.Replay(path_of(events[: self._sent + 1], _OF_ALL_BRANCHES), self._facts, self._nothing)
+        yield from replay
+        self._shown = replay.shown
+        self._delayed = self._retried = None  # their calls are not part of the log: the next ones are announced
+        for piece in self._streams.messages:
+            yield updates.message_update(piece)
+        for call, text in self._streams.output:
+            yield from updates.output_updates(call, text, text, self._shown)
 
     async def show(self, events: Sequence[AnyEvent]) -> None:
         """Send updates for events that were logged before the subscription started, as if they happened now."""
         async with self._lock:
             for event in events:
-                self._shown, updates = v1.updates.event_updates(event, self._shown, self._facts, is_live=True)
-                for update in updates:
+                for update in self._writer.live(self._event_updates(event)):
                     await self._send(update)
+
+    def answer_aside(self, aside: UserMessage, answer: MessageId) -> None:
+        """Send a message that is not on the log before its answer, whose first piece was not sent yet."""
+        self._asides[answer] = aside
 
     def card_of(self, call: ToolCallId) -> ToolCallId:
         """Return the call under which the editor shows a call: an act may have its statement's card."""
@@ -206,6 +228,25 @@ class Pump:
         """Wait until everything published so far was sent, signals included, or nothing more will be sent."""
         published = self._subscription.published
         while self._state is State.SENDING and self._handled < published:
+            await self._progress.wait()
+
+    def has_inserted(self, message_id: MessageId) -> bool:
+        """Whether the user's message was sent with its place in the conversation."""
+        return message_id in self._inserted
+
+    async def inserted(self, message_id: MessageId) -> None:
+        """Wait until the user's message has its place in the conversation, or nothing more will be sent."""
+        while self._state is not State.OVER and message_id not in self._inserted:
+            await self._progress.wait()
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether `run` was called and has not ended."""
+        return self._state is State.SENDING
+
+    async def over(self) -> None:
+        """Wait until nothing more will be sent."""
+        while self._state is not State.OVER:
             await self._progress.wait()
 
     def _advance(self, seq: Seq) -> None:

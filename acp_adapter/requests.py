@@ -11,22 +11,32 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import Struct
 
 if TYPE_CHECKING:  # loaded in the session stage
-    from engine import McpServer, OptionValues, SessionRow, Spent
+    from collections.abc import Sequence
+
+    from engine import CommandRow, McpServer, OptionValues, SessionRow, Spent
     from engine.core.pictures import GivenPicture
     from engine.log.events.conversation import Attachment, PromptKind
+
+RESOURCE_NOT_FOUND: Final = -32002
+AUTH_REQUIRED: Final = -32000
+"""Error codes of ACP, in addition to those of JSON-RPC."""
+FAILED: Final = "the turn failed"
+"""Said of a turn that failed without a reason."""
 
 # --- params -----------------------------------------------------------------------------------------------------------
 
 
 class Initialize(Struct, frozen=True):
-    """The client's capabilities.
+    """The protocol's version, and the client's capabilities.
 
-    `terminals`: it draws terminals for commands that the agent runs. `reads_files`, `writes_files`: the agent may ask
-    it for the text of a file, or to write one. `notices`, `forms`: it shows these. `runs_setup`: it can run this
-    program with other arguments in a terminal, to sign in. `runs_commands`: it runs a command in a terminal for that,
-    as clients do that are older than `runs_setup`.
+    `version` is the one to speak. `terminals`: the client draws terminals for commands that the agent runs.
+    `reads_files`, `writes_files`: the agent may ask it for the text of a file, or to write one. `notices`, `forms`: it
+    shows these. `runs_setup`: it can run this program with other arguments in a terminal, to sign in. `runs_commands`:
+    it runs a command in a terminal for that, as clients do that are older than `runs_setup`. `booleans`: it shows
+    options that are on or off as such.
     """
 
+    version: int = 1
     terminals: bool = False
     notices: bool = False
     reads_files: bool = False
@@ -34,6 +44,7 @@ class Initialize(Struct, frozen=True):
     forms: bool = False
     runs_setup: bool = False
     runs_commands: bool = False
+    booleans: bool = False
 
 
 class Authenticate(Struct, frozen=True):
@@ -49,12 +60,16 @@ class NewSession(Struct, frozen=True):
 
 
 class OpenSession(Struct, frozen=True):
-    """A stored session to continue in these directories, with these MCP servers."""
+    """A stored session to continue in these directories, with these MCP servers.
+
+    `is_replayed`: the client wants its history.
+    """
 
     session_id: str
     cwd: str
     directories: tuple[str, ...] = ()
     servers: tuple[McpServer, ...] = ()
+    is_replayed: bool = False
 
 
 class SessionRef(Struct, frozen=True):
@@ -196,9 +211,19 @@ class AuthStatus(Struct, frozen=True):
     accounts: tuple[tuple[str, bool], ...] = ()
 
 
+class SessionOptions(Struct, frozen=True):
+    """The options of a session with their values. `booleans`: the client shows what is on or off as such."""
+
+    values: OptionValues
+    booleans: bool = False
+
+
 class OpenedSession(Struct, frozen=True):
+    """`commands` are the slash commands of files and servers that are known so far."""
+
     session_id: str
-    options: OptionValues
+    options: SessionOptions
+    commands: Sequence[CommandRow] = ()
 
 
 class SessionPage(Struct, frozen=True):
@@ -227,3 +252,21 @@ StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "
 class PromptEnded(Struct, frozen=True):
     reason: StopReason
     spent: Spent
+
+
+class PromptInserted(Struct, frozen=True):
+    """The answer to a prompt that has its place in the conversation, for versions that tell its end by an update."""
+
+    message_id: str
+
+
+class Activity(Struct, frozen=True):
+    """Whether a session works on a request: `running`, waiting for the user (`requires_action`), or `idle`.
+
+    `reason` says why the work ended, and `error` has the code and the sentence of a failure. An idle session that has
+    done nothing since it was opened has no reason.
+    """
+
+    state: Literal["running", "requires_action", "idle"]
+    reason: StopReason | Literal["error"] | None = None
+    error: tuple[int, str] | None = None

@@ -13,8 +13,7 @@ from typing import Any, Final
 import anyio
 from msgspec import Struct
 
-from acp_adapter import v1
-from acp_adapter.connection import RESOURCE_NOT_FOUND, Connection
+from acp_adapter.connection import Connection
 from acp_adapter.jsonrpc.lines import encode
 from acp_adapter.jsonrpc.messages import (
     INTERNAL_ERROR,
@@ -29,6 +28,7 @@ from acp_adapter.jsonrpc.messages import (
 from acp_adapter.jsonrpc.peer import Peer, Transport
 from acp_adapter.jsonrpc.stdio import StdioTransport
 from acp_adapter.methods import METHODS
+from acp_adapter.requests import RESOURCE_NOT_FOUND
 from engine import Host
 from engine.core.errors import (
     EngineError,
@@ -62,7 +62,7 @@ async def serve(transport: Transport, host: Host, when_ready: Callable[[], None]
             transport,
             METHODS,
             connection,
-            codec=v1,
+            codec=connection.versions,
             to_error=to_error,
             admit=connection.admit,
             on_eof=connection.client_left,
@@ -127,13 +127,13 @@ EXACT: Final = frozenset((
     "jsonrpc", "id", "method", "code", "requestId",
     # identifiers that either side looks up
     "sessionId", "toolCallId", "messageId", "optionId", "methodId", "modeId", "currentModeId", "configId",
-    "terminalId", "cursor", "nextCursor", "protocolVersion", "updatedAt",
+    "terminalId", "compactionId", "planId", "groupId", "cursor", "nextCursor", "protocolVersion", "updatedAt",
     # words of the protocol
-    "type", "kind", "status", "sessionUpdate", "stopReason", "category", "mimeType",
+    "type", "kind", "status", "sessionUpdate", "stopReason", "state", "operation", "format", "category", "mimeType",
     # our own tables of names and values
     "configOptions", "availableCommands",
     # paths that are opened
-    "cwd", "additionalDirectories", "path",
+    "cwd", "additionalDirectories", "path", "oldPath",
 ))  # fmt: skip
 """Keys whose values are sent unchanged at any depth. All other text is display text, and secrets are removed."""
 

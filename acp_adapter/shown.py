@@ -1,6 +1,6 @@
 """Inputs of the translation from events to updates: facts about the session, and the state shown so far.
 
-Independent of the protocol version. The pump keeps the state of a session; `v1.updates` takes one and returns the next.
+Independent of the protocol version. The pump keeps the state of a session; `updates` takes one and returns the next.
 """
 
 from __future__ import annotations
@@ -154,6 +154,9 @@ class Shown(Struct, frozen=True, kw_only=True):
         unannounced: calls without an update so far, which wait for a statement or a result.
         terminals: whether the editor draws terminals for commands.
         notices: whether the editor shows notices.
+        booleans: whether it shows options that are on or off as such.
+        echoes: whether it wants the user's messages while they are new.
+        condensations: whether it shows condensations as such, and not as calls.
         told: the last sentence about the sandbox and each MCP server, by subject.
         rebuild: the call of the last question about earlier statements.
         has_plan: the editor shows a plan.
@@ -167,6 +170,9 @@ class Shown(Struct, frozen=True, kw_only=True):
     unannounced: Mapping[ToolCallId, ToolCall] = field(default_factory=dict[ToolCallId, ToolCall])
     terminals: bool = False
     notices: bool = False
+    booleans: bool = False
+    echoes: bool = False
+    condensations: bool = False
     told: Mapping[str, str] = field(default_factory=dict[str, str])
     rebuild: ToolCallId | None = None
     has_plan: bool = False

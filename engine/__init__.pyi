@@ -49,6 +49,8 @@ from .session.journal import Subscription as Subscription
 from .session.journal import TextStreamed as TextStreamed
 from .session.model_calls.projector import Projection as Projection
 from .session.policy import MODES as MODES
+from .session.policy import OFF as OFF
+from .session.policy import ON as ON
 from .session.policy import OptionRow as OptionRow
 from .session.policy import OptionValues as OptionValues
 from .session.progress import Progress as Progress

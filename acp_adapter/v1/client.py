@@ -1,59 +1,40 @@
 """Requests to the editor: permissions, forms and files (`fs/*`). Shapes, params and answers.
 
-Source of the shapes: ACP v1 schema, the requests and responses of the same names. A client must
-advertise `fs` and forms before they may be used. An answer that is not clearly an approval is a rejection.
+Source of the shapes: ACP v1 schema, the requests and responses of the same names. A client must advertise `fs` before
+it may be used. `questions` has what is asked.
 """
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from acp_adapter.jsonrpc.messages import Json
+from acp_adapter.questions import (
+    Asked,
+    PermissionOption,
+    Question,
+    choice,
+    form_request,
+    permission_answer,
+    permission_question,
+)
 from acp_adapter.shown import Facts
-from acp_adapter.v1.updates.blocks import (
-    arguments_block,
-    change_content,
-    change_locations,
-    change_title,
-    command_block,
-    command_input,
-    command_title,
-    directory_block,
-    location,
-    source_block,
-    source_input,
-    source_title,
-    text_block,
-    title_line,
-)
-from acp_adapter.v1.updates.session import REBUILD
-from acp_adapter.v1.updates.shapes import ToolCallPatch
+from acp_adapter.updates.shapes import ToolCallPatch
 from acp_adapter.wire import Empty, ForgivingModel, WireModel, from_wire, to_wire
-from engine import Form, FormAnswer, PermissionAnswer, PermissionQuestion
-from engine.context.tail.rights import rebuild_sentence
-from engine.core.text import legible_line, source_command
-from engine.log.forms import DECLINED, DISMISSED, Value, answer_of, choices_of, schema_of
-from engine.log.permissions import (
-    ASKED_CHARS,
-    CommandSubject,
-    FileSubject,
-    RebuildSubject,
-    ServerCallSubject,
-    SiteSubject,
-    StatementSubject,
-    TreeSubject,
-)
+from engine import Form, PermissionQuestion
 
-PermissionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+__all__ = [
+    "check_written",
+    "file_text",
+    "form_request",
+    "options_request",
+    "permission_answer",
+    "permission_params",
+    "read_file_params",
+    "write_file_params",
+]
+
 U32 = Annotated[int, Field(ge=0, lt=2**32)]
-
-
-class PermissionOption(WireModel):
-    option_id: str
-    name: str
-    kind: PermissionKind
 
 
 class RequestPermissionRequest(WireModel):
@@ -62,17 +43,19 @@ class RequestPermissionRequest(WireModel):
     options: Annotated[list[PermissionOption], Field(min_length=1)]
 
 
-class CancelledOutcome(ForgivingModel):
-    outcome: Literal["cancelled"] = "cancelled"
+def permission_params(session_id: str, question: PermissionQuestion, facts: Facts) -> Json:
+    """Return the params of `session/request_permission`."""
+    return _params(session_id, permission_question(question, facts))
 
 
-class SelectedOutcome(ForgivingModel):
-    outcome: Literal["selected"] = "selected"
-    option_id: str
+def options_request(session_id: str, form: Form) -> Asked | None:
+    """Return the question as a permission request whose options are the choices; None if it has none."""
+    chosen = choice(form)
+    return None if chosen is None else Asked(_params(session_id, chosen.question), chosen.read)
 
 
-class RequestPermissionResponse(ForgivingModel):
-    outcome: Annotated[CancelledOutcome | SelectedOutcome, Field(discriminator="outcome")]
+def _params(session_id: str, question: Question) -> Json:
+    return to_wire(RequestPermissionRequest(session_id=session_id, tool_call=question.call, options=question.options))
 
 
 class ReadTextFileRequest(WireModel):
@@ -112,201 +95,3 @@ def write_file_params(session_id: str, path: str, text: str) -> Json:
 def check_written(result: object) -> None:
     """Check an answer that has no content. Raises WireShapeError."""
     from_wire(Empty, result)
-
-
-_OUTSIDE: Final = "It runs outside the sandbox, with your permissions."
-ALLOW_REST: Final = "Allow all other files that this statement changes"
-_REST: Final = "allow_statement"
-_ANSWERS: Final[dict[str, PermissionAnswer]] = {
-    "allow_once": PermissionAnswer(outcome="allowed"),
-    _REST: PermissionAnswer(outcome="allowed", rest=True),
-    "allow_always": PermissionAnswer(outcome="allowed", remember=True),
-    "reject_once": PermissionAnswer(outcome="rejected"),
-    "reject_always": PermissionAnswer(outcome="rejected", remember=True),
-}
-"""The answer by option id. Except for `_REST`, the id is also the kind."""
-
-
-def permission_params(session_id: str, question: PermissionQuestion, facts: Facts) -> Json:
-    """Return the params of `session/request_permission`."""
-    request = RequestPermissionRequest(
-        session_id=session_id, tool_call=_tool_call(question, facts), options=_options(question)
-    )
-    return to_wire(request)
-
-
-def _tool_call(question: PermissionQuestion, facts: Facts) -> ToolCallPatch:
-    match question.subject:
-        case RebuildSubject() as subject:
-            return ToolCallPatch(
-                tool_call_id=question.tool_call_id,
-                title=REBUILD,
-                kind="other",
-                status="pending",
-                content=[text_block(rebuild_sentence(subject))],
-            )
-        case StatementSubject(source=source, note=note):
-            return ToolCallPatch(
-                tool_call_id=question.tool_call_id,
-                title=source_title(source),
-                kind="execute",
-                status="pending",
-                content=[source_block(source), *([text_block(note)] if note else [])],
-                raw_input=source_input(source),
-            )
-        case FileSubject(path=real_path, changes=changes, note=note):
-            path = facts.spelled(real_path)
-            return ToolCallPatch(
-                tool_call_id=question.tool_call_id,
-                title=change_title(path, changes, facts.cwd),
-                kind="edit",
-                status="pending",
-                content=change_content(path, changes, note),
-                locations=change_locations(path, changes),
-                raw_input={"path": legible_line(path)},
-            )
-        case TreeSubject(act=action, kind=kind, paths=paths, changes=changes, note=note):
-            path = facts.spelled(paths[-1])
-            return ToolCallPatch(
-                tool_call_id=question.tool_call_id,
-                title=title_line(action),
-                kind=kind,
-                status="pending",
-                content=change_content(path, changes, "\n".join(filter(None, (action, note)))),
-                locations=[location(facts.spelled(each)) for each in paths],
-                raw_input={"paths": [legible_line(facts.spelled(each)) for each in paths]},
-            )
-        case CommandSubject(command=command, cwd=real_path, outside=outside):
-            cwd = facts.spelled(real_path)
-            return ToolCallPatch(
-                tool_call_id=question.tool_call_id,
-                title=command_title(command),
-                kind="execute",
-                status="pending",
-                content=[command_block(command), directory_block(cwd), *([text_block(_OUTSIDE)] if outside else [])],
-                raw_input={**command_input(command), "cwd": legible_line(cwd)},
-            )
-        case SiteSubject(url=url):
-            return _site_call(question, url)
-        case ServerCallSubject(server=server, tool=tool, arguments=arguments):
-            return ToolCallPatch(
-                tool_call_id=question.tool_call_id,
-                title=title_line(f"Call {tool} of MCP server {server}"),
-                kind="other",
-                status="pending",
-                content=[arguments_block(arguments)],
-                raw_input={
-                    "server": legible_line(server),
-                    "tool": legible_line(tool),
-                    "arguments": source_command(arguments, ASKED_CHARS),
-                },
-            )
-
-
-def _site_call(question: PermissionQuestion, url: str) -> ToolCallPatch:
-    return ToolCallPatch(
-        tool_call_id=question.tool_call_id,
-        title=title_line(f"Fetch {url}"),
-        kind="fetch",
-        status="pending",
-        content=[text_block(legible_line(url))],
-        raw_input={"url": legible_line(url)},
-    )
-
-
-def _options(question: PermissionQuestion) -> list[PermissionOption]:
-    always = question.always
-    options = [_option("allow_once", "Allow")]
-    if always:
-        options.append(_option("allow_always", title_line(f"Always allow {always}")))
-    if question.rest:
-        # Last of the allowing options, because a client may use the first option of each kind as that kind.
-        options.append(PermissionOption(option_id=_REST, name=ALLOW_REST, kind="allow_always"))
-    options.append(_option("reject_once", "Reject"))
-    if always:
-        options.append(_option("reject_always", title_line(f"Always reject {always}")))
-    return options
-
-
-def _option(kind: PermissionKind, label: str) -> PermissionOption:
-    return PermissionOption(option_id=kind, name=label, kind=kind)
-
-
-def permission_answer(result: object) -> PermissionAnswer:
-    """Return the user's choice; an option that was not offered is a rejection. Raises WireShapeError."""
-    outcome = from_wire(RequestPermissionResponse, result).outcome
-    if not isinstance(outcome, SelectedOutcome):
-        return PermissionAnswer(outcome="cancelled")
-    return _ANSWERS.get(outcome.option_id, PermissionAnswer(outcome="rejected"))
-
-
-# --- forms ------------------------------------------------------------------------------------------------------------
-
-
-class CreateElicitationRequest(WireModel):
-    session_id: str
-    tool_call_id: str
-    mode: Literal["form"] = "form"
-    message: str
-    requested_schema: Json
-
-
-class CreateElicitationResponse(ForgivingModel):
-    """Another action than these is not an answer. Values are checked by the engine."""
-
-    action: str
-    content: dict[str, JsonValue] | None = None
-
-
-class Asked(NamedTuple):
-    """The params of a question, and the function that reads its answer; it raises WireShapeError."""
-
-    params: Json
-    read: Callable[[object], FormAnswer]
-
-
-NO_ANSWER: Final = "No answer"
-_DECLINE: Final = "no_answer"
-
-
-def form_request(session_id: str, form: Form) -> Asked:
-    """Return the question as a form (`elicitation/create`)."""
-    request = CreateElicitationRequest(
-        session_id=session_id, tool_call_id=form.tool_call_id, message=form.text, requested_schema=schema_of(form)
-    )
-    return Asked(to_wire(request), partial(_form_answer, form))
-
-
-def _form_answer(form: Form, result: object) -> FormAnswer:
-    response = from_wire(CreateElicitationResponse, result)
-    return answer_of(form, response.action, response.content)
-
-
-def options_request(session_id: str, form: Form) -> Asked | None:
-    """Return the question as a permission request whose options are the choices; None if it has none."""
-    choices = choices_of(form)
-    if choices is None:
-        return None
-    options = [
-        PermissionOption(option_id=f"choice_{number}", name=title_line(title), kind="allow_once")
-        for number, (title, _) in enumerate(choices)
-    ]
-    options.append(PermissionOption(option_id=_DECLINE, name=NO_ANSWER, kind="reject_once"))
-    question = ToolCallPatch(
-        tool_call_id=form.tool_call_id,
-        title=title_line(form.text),
-        kind="other",
-        status="pending",
-        content=[text_block(form.text)],
-    )
-    request = RequestPermissionRequest(session_id=session_id, tool_call=question, options=options)
-    answers = {option.option_id: values for option, (_, values) in zip(options, choices, strict=False)}
-    return Asked(to_wire(request), partial(_chosen, answers))
-
-
-def _chosen(answers: Mapping[str, Mapping[str, Value]], result: object) -> FormAnswer:
-    outcome = from_wire(RequestPermissionResponse, result).outcome
-    if not isinstance(outcome, SelectedOutcome):
-        return DISMISSED
-    values = answers.get(outcome.option_id)
-    return DECLINED if values is None else FormAnswer(outcome="accepted", values=values)

@@ -161,7 +161,13 @@ def _read_initialize(params: object) -> Initialize:
         forms=client.elicitation is not None and client.elicitation.form is not None,
         runs_setup=client.auth.terminal,
         runs_commands=(client.meta or {}).get(_SETUP_COMMANDS) is True,
+        booleans=_shows_booleans(client.session),
     )
+
+
+def _shows_booleans(session: ClientSessionCapabilities | None) -> bool:
+    options = None if session is None else session.config_options
+    return options is not None and options.boolean is not None
 
 
 def _write_initialized(reply: Initialized) -> Json:

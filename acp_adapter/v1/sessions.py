@@ -1,39 +1,28 @@
-"""Sessions and their options: shapes, readers and writers of `session/*`, except for `session/prompt`.
+"""Opening sessions and setting their options: shapes, readers and writers of `session/*`, except for `session/prompt`.
 
-Source of the shapes: ACP v1 schema, the requests and responses of the same names, `SessionModeState` and
-`SessionConfigOption`. Lists of options are always complete. Version 1 shows a session's mode twice: as one of its
-`modes`, and as an option, for clients that only know options. Ids of options that the protocol does not define start
-with an underscore.
+Source of the shapes: ACP v1 schema, the requests and responses of the same names, and `SessionModeState`. Version 1
+shows a session's mode twice: as one of its `modes`, and as an option, for clients that only know options.
 """
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, Self, cast
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from acp_adapter import stored_sessions
 from acp_adapter.jsonrpc.messages import Json
-from acp_adapter.requests import (
-    MODE,
-    ListSessions,
-    NewSession,
-    OpenedSession,
-    OpenSession,
-    SessionPage,
-    SessionRef,
-    SessionStatus,
-    SessionTitle,
-    SetMode,
-    SetOption,
-    SetTitle,
-    option_id,
-)
-from acp_adapter.wire import AbsolutePath, ForgivingModel, NullableList, WireModel, from_wire, given, to_wire
-from engine import MODES, HttpServer, OptionRow, OptionValues, SessionRow, StdioServer
+from acp_adapter.options import ConfigOption, config_options
+from acp_adapter.requests import NewSession, OpenedSession, OpenSession, SessionOptions, SetMode, SetOption
+from acp_adapter.wire import AbsolutePath, ForgivingModel, NullableList, WireModel, from_wire, to_wire
+from engine import MODES, HttpServer, OptionValues, StdioServer
 
 NOT_CONNECTED: Final = (
     "servers that the editor itself serves (type acp) cannot be connected; name a command or an address"
 )
+
+
+class SetConfigOptionResponse(WireModel):
+    config_options: list[ConfigOption]
 
 
 class SessionMode(WireModel):
@@ -45,43 +34,6 @@ class SessionMode(WireModel):
 class SessionModeState(WireModel):
     current_mode_id: str
     available_modes: list[SessionMode]
-
-
-class SelectOption(WireModel):
-    value: str
-    name: str
-    description: str | None = None
-
-
-class SelectGroup(WireModel):
-    group: str
-    name: str
-    options: list[SelectOption]
-
-
-class _ConfigOption(WireModel):
-    id: str
-    name: str
-    description: str | None = None
-    category: str | None = None
-
-
-class SelectConfigOption(_ConfigOption):
-    """A choice of one value: a flat list or groups, never mixed."""
-
-    type: Literal["select"] = "select"
-    current_value: str
-    options: list[SelectOption] | list[SelectGroup]
-
-
-class BooleanConfigOption(_ConfigOption):
-    """On or off. Only for clients that advertise `session.configOptions.boolean`."""
-
-    type: Literal["boolean"] = "boolean"
-    current_value: bool
-
-
-ConfigOption = Annotated[SelectConfigOption | BooleanConfigOption, Field(discriminator="type")]
 
 
 class SetModeRequest(ForgivingModel):
@@ -102,10 +54,6 @@ class SetConfigOptionRequest(ForgivingModel):
         if isinstance(self.value, bool) and self.type != "boolean":
             raise ValueError('value must be a string unless type is "boolean"')
         return self
-
-
-class SetConfigOptionResponse(WireModel):
-    config_options: list[ConfigOption]
 
 
 class NameValue(ForgivingModel):
@@ -204,82 +152,7 @@ class ForkSessionRequest(ResumeSessionRequest):
     """A new session continues from the current state of this one. Unstable in the schema."""
 
 
-class ListSessionsRequest(ForgivingModel):
-    strict_fields = frozenset({"cwd", "cursor"})
-    cwd: AbsolutePath | None = None
-    cursor: str | None = None
-
-
-class SessionInfo(WireModel):
-    """A session in a list; `updated_at` is ISO 8601."""
-
-    session_id: str
-    cwd: str
-    additional_directories: list[str] = Field(default_factory=list[str])
-    title: str | None = None
-    updated_at: str | None = None
-
-
-class ListSessionsResponse(WireModel):
-    sessions: list[SessionInfo]
-    next_cursor: str | None = None
-
-
-class SetSessionTitleRequest(ForgivingModel):
-    """Unstable in the schema."""
-
-    session_id: str
-    title: str
-
-
-class SetSessionTitleResponse(WireModel):
-    title: str
-
-
-class SessionStatusResponse(WireModel):
-    """Unstable in the schema."""
-
-    status: Literal["open", "saved"]
-
-
-class SessionRequest(ForgivingModel):
-    """The params of session/delete, session/close, session/status and the notification session/cancel."""
-
-    session_id: str
-
-
-def timestamp(at: float) -> str | None:
-    """Return seconds since the Unix epoch as ISO 8601; None outside the calendar, which imported logs may be."""
-    try:
-        return datetime.fromtimestamp(at, UTC).isoformat()
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
 # --- modes and options ------------------------------------------------------------------------------------------------
-
-
-def config_options(values: OptionValues) -> list[ConfigOption]:
-    """Return every option with its value, the mode first."""
-    mode = SelectConfigOption(
-        id=MODE,
-        name="Mode",
-        category=MODE,
-        current_value=values.mode,
-        options=[SelectOption(value=mode, name=name, description=text) for mode, (name, text) in MODES.items()],
-    )
-    return [mode, *(_config_option(row, values.value(row)) for row in values.rows)]
-
-
-def _config_option(row: OptionRow, value: str) -> SelectConfigOption:
-    return SelectConfigOption(
-        id=option_id(row.name, row.category),
-        name=row.title,
-        description=row.text,
-        current_value=value,
-        **given(category=row.category),
-        options=[SelectOption(value=choice, name=meaning) for choice, meaning in row.values.items()],
-    )
 
 
 def _mode_state(values: OptionValues) -> SessionModeState:
@@ -297,8 +170,12 @@ def _read_set_option(params: object) -> SetOption:
     return SetOption(request.session_id, request.config_id, request.value)
 
 
-def _write_options(values: OptionValues) -> Json:
-    return to_wire(SetConfigOptionResponse(config_options=config_options(values)))
+def _write_options(reply: SessionOptions) -> Json:
+    return to_wire(SetConfigOptionResponse(config_options=_options(reply)))
+
+
+def _options(reply: SessionOptions) -> list[ConfigOption]:
+    return config_options(reply.values, booleans=reply.booleans)
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------------
@@ -325,7 +202,7 @@ def _server(server: McpServer) -> StdioServer | HttpServer:
 def _write_new(reply: OpenedSession) -> Json:
     return to_wire(
         NewSessionResponse(
-            session_id=reply.session_id, modes=_mode_state(reply.options), config_options=config_options(reply.options)
+            session_id=reply.session_id, modes=_mode_state(reply.options.values), config_options=_options(reply.options)
         )
     )
 
@@ -348,69 +225,23 @@ def _opened(request: LoadSessionRequest | ResumeSessionRequest) -> OpenSession:
 
 
 def _write_loaded(reply: OpenedSession) -> Json:
-    return to_wire(LoadSessionResponse(modes=_mode_state(reply.options), config_options=config_options(reply.options)))
-
-
-def _read_list(params: object) -> ListSessions:
-    request = from_wire(ListSessionsRequest, params)
-    return ListSessions(request.cwd, request.cursor)
-
-
-def _write_page(page: SessionPage) -> Json:
-    sessions = [_info(row) for row in page.rows]
-    if page.next_cursor is None:
-        return to_wire(ListSessionsResponse(sessions=sessions))
-    return to_wire(ListSessionsResponse(sessions=sessions, next_cursor=page.next_cursor))
-
-
-def _info(row: SessionRow) -> SessionInfo:
-    return SessionInfo(
-        session_id=row.session_id,
-        cwd=row.cwd,
-        additional_directories=list(row.directories),
-        title=row.title,
-        updated_at=timestamp(row.updated_at),
-    )
-
-
-def _read_ref(params: object) -> SessionRef:
-    return SessionRef(from_wire(SessionRequest, params).session_id)
-
-
-def _read_set_title(params: object) -> SetTitle:
-    request = from_wire(SetSessionTitleRequest, params)
-    return SetTitle(request.session_id, request.title)
-
-
-def _write_title(reply: SessionTitle) -> Json:
-    return to_wire(SetSessionTitleResponse(title=reply.title))
-
-
-def _write_status(reply: SessionStatus) -> Json:
-    return to_wire(SessionStatusResponse(status=reply.status))
+    return to_wire(LoadSessionResponse(modes=_mode_state(reply.options.values), config_options=_options(reply.options)))
 
 
 READERS: Final = {
+    **stored_sessions.READERS,
     "session/new": _read_new,
     "session/load": _read_load,
     "session/resume": _read_resume,
     "session/fork": _read_fork,
-    "session/list": _read_list,
-    "session/set_title": _read_set_title,
-    "session/status": _read_ref,
-    "session/delete": _read_ref,
-    "session/close": _read_ref,
-    "session/cancel": _read_ref,
     "session/set_mode": _read_set_mode,
     "session/set_config_option": _read_set_option,
 }
 WRITERS: Final = {
+    **stored_sessions.WRITERS,
     "session/new": _write_new,
     "session/load": _write_loaded,
     "session/resume": _write_loaded,
     "session/fork": _write_new,
-    "session/list": _write_page,
-    "session/set_title": _write_title,
-    "session/status": _write_status,
     "session/set_config_option": _write_options,
 }

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
-import acp_adapter.v1.updates.shapes
+import acp_adapter.updates.shapes
 from acp_adapter import v1
 from acp_adapter.conversation import ELICIT, REQUEST_PERMISSION
 from acp_adapter.editor_files import READ, WRITE
@@ -83,8 +83,7 @@ WHY: Final[Mapping[str, str]] = {
     "providers": _PROVIDERS,
     "session": "only its parts say something",
     "session.compaction": _SUMMARIES,
-    "session.configOptions": "every client gets options with a list of values",
-    "session.configOptions.boolean": "as above",
+    "session.configOptions": "only its parts say something",
     "subagents": _SUBAGENTS,
     "plan": "`plan` is sent to every client",
     "elicitation": "only its parts say something",
@@ -225,7 +224,7 @@ _MARKS: Final = {
 
 
 def _defaults(field: str) -> Iterator[str]:
-    for shape in vars(acp_adapter.v1.updates.shapes).values():
+    for shape in vars(acp_adapter.updates.shapes).values():
         if isinstance(shape, type) and issubclass(shape, WireModel) and field in shape.model_fields:
             yield shape.model_fields[field].default
 

@@ -33,7 +33,7 @@ from ..log.rights import UNHELD, Domains, Rights, rights_of
 from ..runtime.environment import Environment
 from .directories import Scratch
 from .parts import SessionParts
-from .policy import Questions
+from .policy import ON, Questions
 
 T = TypeVar("T")
 
@@ -163,7 +163,7 @@ class Confinement:
             return None
         return domain_of(
             self._policy.mode,
-            network=self._policy.option("network") == "on",
+            network=self._policy.option("network") == ON,
             roots=self._roots,
             scratch=self._scratch.path,
             state=self._state,

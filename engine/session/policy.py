@@ -88,6 +88,11 @@ MODES: Final[dict[Mode, tuple[str, str]]] = {
 """Name and description of each mode; the first is the default."""
 
 
+ON: Final = "on"
+OFF: Final = "off"
+"""The values of an option that is a switch."""
+
+
 class OptionRow(Struct, frozen=True, kw_only=True):
     """An option of sessions: `values` by name, each with its meaning.
 
@@ -101,6 +106,11 @@ class OptionRow(Struct, frozen=True, kw_only=True):
     default: str
     category: str | None = None
     is_open: bool = False
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether the values are on and off."""
+        return self.values.keys() == {ON, OFF}
 
 
 OPTIONS: Final[dict[str, OptionRow]] = {
@@ -129,8 +139,8 @@ OPTIONS: Final[dict[str, OptionRow]] = {
             name="network",
             title="Network",
             text="Whether statements in the sandbox, and what they start, may use TCP and UDP",
-            values={"off": "Off", "on": "On"},
-            default="off",
+            values={OFF: "Off", ON: "On"},
+            default=OFF,
         ),
     )
 }

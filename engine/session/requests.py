@@ -318,6 +318,11 @@ class Ticket:
             self._end = end
             self._ended.set()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self._end is not None
+
     async def end(self) -> TurnEnd:
         """Wait for its end."""
         await self._ended.wait()

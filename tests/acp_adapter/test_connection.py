@@ -13,6 +13,7 @@ import pytest
 
 from acp_adapter.methods import METHODS
 from acp_adapter.server import DRAIN_SECONDS
+from acp_adapter.versions import FIRST
 from engine.core.clock import SystemClock
 from engine.log.store.memory import MemoryStore
 from tests.support.memory import Client, in_memory
@@ -60,7 +61,7 @@ async def test_invalid_version_is_refused(version: Any, tmp_path: Path) -> None:
         assert (await client.error("session/list", {}))["message"] == "call initialize first"
 
 
-REQUESTS = sorted(name for name, method in METHODS.items() if not method.is_notification)
+REQUESTS = sorted(name for name in FIRST.METHODS if not METHODS[name].is_notification)
 
 
 @pytest.mark.parametrize("method", sorted(set(REQUESTS) - {"initialize", "authenticate"}))
@@ -310,7 +311,6 @@ from contextlib import suppress
 from acp_adapter import server, v1
 from acp_adapter.connection import load
 from acp_adapter.jsonrpc.messages import WireShapeError
-from acp_adapter.methods import METHODS
 
 def loaded():
     return {name for name in sys.modules if name.startswith("acp_adapter.")}
@@ -322,10 +322,10 @@ load("session")
 session = loaded()
 load("prompt")
 everything = loaded()
-for name in METHODS:
+for name in v1.METHODS:
     with suppress(WireShapeError):
         v1.read_params(name, {"prompt": 1})
-v1.client, v1.updates
+v1.client, v1.writer(str)
 late = loaded() - everything - {"acp_adapter.v1.documents"}
 models = {name for name in answering - {"acp_adapter.v1"} if name.startswith("acp_adapter.v1")}
 print(sorted(late), sorted(models), len(first) < len(answering) < len(session) < len(everything))

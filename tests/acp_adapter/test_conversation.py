@@ -13,7 +13,8 @@ from anyio.abc import TaskGroup
 
 from acp_adapter.conversation import Conversation
 from acp_adapter.editor_files import Documents, EditorFiles
-from acp_adapter.requests import Prompt
+from acp_adapter.requests import Initialize, Prompt
+from acp_adapter.versions import FIRST
 from engine import Sessions
 from engine.log.events.conversation import RunStop
 from engine.log.redaction import NO_SECRETS
@@ -91,7 +92,7 @@ async def opening(tmp_path: Path) -> AsyncIterator[Opening]:
                 files = EditorFiles(
                     "", Documents(), peer, session.spelled, redactor=NO_SECRETS, reads=False, writes=False
                 )
-                yield Opening(sessions, Conversation(session, peer, files, terminals=False, notices=False), peer, tasks)
+                yield Opening(sessions, Conversation(session, peer, files, FIRST, Initialize()), peer, tasks)
 
 
 async def ended(conversation: Conversation) -> None:

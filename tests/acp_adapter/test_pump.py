@@ -23,7 +23,7 @@ from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import SessionRow
 from engine.session.journal import Journal, ModelRetried, OutputStreamed, ReasoningStreamed, Subscription, TextStreamed
 from tests.support.fixed import FixedClock
-from tests.support.shown import LoggedFacts, screen, updates_of
+from tests.support.shown import WRITER, LoggedFacts, screen, updates_of
 
 pytestmark = pytest.mark.anyio
 SECONDS = 5.0
@@ -40,7 +40,7 @@ async def test_an_attempt_after_a_replay_is_announced() -> None:
     async def send(update: dict[str, Any]) -> None:
         sent.append(update)
 
-    pump = Pump(journal.subscribe(), LoggedFacts("/"), send)
+    pump = Pump(journal.subscribe(), LoggedFacts("/"), send, WRITER)
     with anyio.fail_after(SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(pump.run)
@@ -68,7 +68,7 @@ async def test_replay_leaves_unsent_events_to_run() -> None:
         sent.append(update)
         await anyio.lowlevel.checkpoint()
 
-    pump = Pump(journal.subscribe(), LoggedFacts("/"), send)
+    pump = Pump(journal.subscribe(), LoggedFacts("/"), send, WRITER)
     with anyio.fail_after(SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(pump.run)
@@ -127,7 +127,7 @@ async def test_waits_end_when_the_start_is_given_up() -> None:
     async def nowhere(_: dict[str, Any]) -> None:
         raise AssertionError("nothing is sent")
 
-    pump = Pump(Subscription(UNSTAMPED), LoggedFacts(), nowhere)
+    pump = Pump(Subscription(UNSTAMPED), LoggedFacts(), nowhere, WRITER)
     shown = anyio.Event()
 
     async def wait() -> None:

@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from acp_adapter.content import Annotations, TextContent
 from acp_adapter.jsonrpc.messages import WireShapeError
-from acp_adapter.v1.client import ReadTextFileRequest, RequestPermissionResponse, SelectedOutcome
-from acp_adapter.v1.content import Annotations, PromptRequest, TextContent
+from acp_adapter.questions import RequestPermissionResponse, SelectedOutcome
+from acp_adapter.stored_sessions import ListSessionsRequest
+from acp_adapter.updates.shapes import AgentMessageChunk, SessionInfoUpdate, ToolCallUpdate
+from acp_adapter.v1.client import ReadTextFileRequest
 from acp_adapter.v1.handshake import InitializeRequest
+from acp_adapter.v1.prompts import PromptRequest
 from acp_adapter.v1.sessions import (
     NOT_CONNECTED,
-    ListSessionsRequest,
     LoadSessionRequest,
     McpServerHttp,
     McpServerStdio,
@@ -21,7 +24,6 @@ from acp_adapter.v1.sessions import (
     ResumeSessionRequest,
     SetConfigOptionRequest,
 )
-from acp_adapter.v1.updates.shapes import AgentMessageChunk, SessionInfoUpdate, ToolCallUpdate
 from acp_adapter.wire import Empty, from_wire, to_wire
 
 NEW = {"cwd": "/w", "mcpServers": []}

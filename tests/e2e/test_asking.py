@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from acp_adapter.conversation import ELICIT, NO_FORMS, NOT_SHOWN, REQUEST_PERMISSION
-from acp_adapter.v1.client import NO_ANSWER
+from acp_adapter.questions import NO_ANSWER
 from engine.cli.terminal.one_prompt import CANNOT_ASK, UNANSWERED
 from tests.support import mcp_server
 from tests.support.agents import Agent

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from acp_adapter.v1.updates.calls import CANCELLED, NOT_RUN
-from acp_adapter.v1.updates.files import RESTORED
-from acp_adapter.v1.updates.statements import DIFFERENT, FAILED, REJECTED
+from acp_adapter.updates.calls import CANCELLED, NOT_RUN
+from acp_adapter.updates.files import RESTORED
+from acp_adapter.updates.statements import DIFFERENT, FAILED, REJECTED
 from engine.context.models.written_replies import WRONG_ARGUMENTS
 from tests.support.agents import Agent
 from tests.support.llm_answers import CHAT, chat

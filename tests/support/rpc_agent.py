@@ -14,7 +14,7 @@ from acp_adapter.jsonrpc.dispatch import Context  # noqa: E402
 from acp_adapter.jsonrpc.peer import Peer  # noqa: E402
 from acp_adapter.jsonrpc.stdio import StdioTransport  # noqa: E402
 from acp_adapter.server import to_error  # noqa: E402
-from acp_adapter.v1.sessions import SessionRequest  # noqa: E402
+from acp_adapter.stored_sessions import SessionRequest  # noqa: E402
 from acp_adapter.wire import Empty  # noqa: E402
 from tests.support.wire_peer import ModelCodec, served  # noqa: E402
 

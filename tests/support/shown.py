@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 from msgspec.structs import replace
 
-from acp_adapter import v1
+from acp_adapter import updates
 from acp_adapter.pump import Pump
-from acp_adapter.shown import NOTHING_SHOWN, Shown
+from acp_adapter.shown import NOTHING_SHOWN, Facts, Shown
+from acp_adapter.versions import FIRST
 from engine import CycleSummary, Item, OptionValues, Subscription
 from engine.core.ids import BlobDigest, Seq, StatementId
 from engine.core.pictures import Picture, PictureContent
@@ -84,14 +85,29 @@ def stamped(*events: AnyEvent) -> list[AnyEvent]:
     return [replace(event, seq=Seq(seq)) for seq, event in enumerate(events)]
 
 
+WRITER = FIRST.writer(str)
+"""Writes updates as version 1 sends them."""
+
+
+def event_updates(event: AnyEvent, shown: Shown, facts: Facts, *, is_live: bool) -> tuple[Shown, list[Update]]:
+    """The next state, and what version 1 sends for an event."""
+    shown, made = updates.event_updates(event, shown, facts, is_live=is_live)
+    return shown, [*WRITER.live(made)]
+
+
+def replayed(log: Sequence[AnyEvent], facts: Facts, shown: Shown = NOTHING_SHOWN) -> Iterator[Update]:
+    """What version 1 sends of a log."""
+    return WRITER.replayed(updates.Replay(log, facts, shown))
+
+
 def updates_of(*events: AnyEvent, is_live: bool = True, shown: Shown = NOTHING_SHOWN) -> list[Update]:
     """What a new session's editor is shown of these events, which are stamped here."""
     log = stamped(*events)
     facts = LoggedFacts(events=log)
     sent = list[Update]()
     for event in log:
-        shown, updates = v1.updates.event_updates(event, shown, facts, is_live=is_live)
-        sent += updates
+        shown, made = event_updates(event, shown, facts, is_live=is_live)
+        sent += made
     return sent
 
 
@@ -132,7 +148,7 @@ async def screen(cwd: str = "/w", history: Iterable[Event] = (), *, terminals: b
         await anyio.lowlevel.checkpoint()
 
     subscription = Subscription(Seq(len(log) - 1))
-    pump = Pump(subscription, facts, send, terminals=terminals)
+    pump = Pump(subscription, facts, send, WRITER, Shown(terminals=terminals))
     with anyio.fail_after(SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(pump.run)

@@ -14,9 +14,10 @@ from acp_adapter.jsonrpc.dispatch import Context
 from acp_adapter.jsonrpc.lines import MAX_LINE
 from acp_adapter.jsonrpc.messages import Code, ProtocolError
 from acp_adapter.jsonrpc.peer import Peer
-from acp_adapter.server import RESOURCE_NOT_FOUND, to_error
-from acp_adapter.v1.content import PromptRequest, PromptResponse
-from acp_adapter.v1.sessions import ListSessionsRequest, SessionRequest
+from acp_adapter.requests import RESOURCE_NOT_FOUND
+from acp_adapter.server import to_error
+from acp_adapter.stored_sessions import ListSessionsRequest, SessionRequest
+from acp_adapter.v1.prompts import PromptRequest, PromptResponse
 from acp_adapter.wire import Empty
 from tests.acp_adapter.jsonrpc.played import PlayedTransport
 from tests.support.wire_peer import ModelCodec, Served, WireClient, connected, served

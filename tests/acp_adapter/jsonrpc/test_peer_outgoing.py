@@ -12,8 +12,8 @@ from acp_adapter.jsonrpc.lines import HIGH_WATER, encode
 from acp_adapter.jsonrpc.messages import ConnectionClosedError, InvalidResultError, RemoteError
 from acp_adapter.jsonrpc.peer import Peer
 from acp_adapter.server import to_error
+from acp_adapter.stored_sessions import SessionRequest
 from acp_adapter.v1.client import ReadTextFileResponse
-from acp_adapter.v1.sessions import SessionRequest
 from acp_adapter.wire import Empty
 from tests.acp_adapter.jsonrpc.played import PlayedTransport
 from tests.support.wire_peer import ModelCodec, connected, reading, served

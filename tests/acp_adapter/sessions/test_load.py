@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acp_adapter.v1.updates.files import RESTORED
+from acp_adapter.updates.files import RESTORED
 from engine.core.ids import Seq, SessionId
 from engine.log.events.going_back import FileLeft, RewindBegun
 from engine.log.store.memory import MemoryStore

@@ -62,6 +62,20 @@ async def test_modes_and_options_change_during_a_statement(agent: Client, tmp_pa
     }
 
 
+async def test_switches_are_booleans_for_clients_that_show_them(agent: Client, tmp_path: Path) -> None:
+    await agent.initialize(session={"configOptions": {"boolean": {}}})
+    opened = await agent.call("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+    (network,) = (option for option in opened["configOptions"] if option["type"] == "boolean")
+    assert (network["id"], network["currentValue"], "options" in network) == ("_network", False, False)
+    params = {"sessionId": opened["sessionId"], "configId": "_network"}
+    changed = await agent.call("session/set_config_option", {**params, "type": "boolean", "value": True})
+    assert {option["id"]: option["currentValue"] for option in changed["configOptions"]}["_network"] is True
+    await agent.settled()
+    assert agent.updates("config_option_update")[-1]["configOptions"] == changed["configOptions"]
+    back = await agent.call("session/set_config_option", {**params, "value": "off"})
+    assert {option["id"]: option["currentValue"] for option in back["configOptions"]}["_network"] is False
+
+
 async def test_mode_and_its_option_stay_in_sync(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     await agent.call("session/set_config_option", {"sessionId": session, "configId": "mode", "value": "auto"})

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from acp_adapter.v1.client import ALLOW_REST
+from acp_adapter.questions import ALLOW_REST
 from engine.log.store.memory import MemoryStore
 from tests.support.memory import Client, in_memory
 from tests.support.scripts import asks_permission, last_value, reason, scripted, transcript

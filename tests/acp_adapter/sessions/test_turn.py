@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from acp_adapter import updates
 from acp_adapter.methods import METHODS
-from acp_adapter.v1 import updates
+from acp_adapter.versions import FIRST
 from acp_adapter.wire import WireModel
 from engine.context.tail.results import CLOSING, OPENING, REST_LEFT_OUT
 from engine.context.view import View
@@ -71,7 +72,7 @@ async def test_every_method_and_update_occurs_and_is_valid(store: MemoryStore, t
         assert (await agent.call("auth/status", {}))["state"] == "not_required"
         assert await agent.call("logout", {}) == {}
         silent = {name for name, method in METHODS.items() if method.is_notification}
-        assert set(agent.coverage.answered) == set(METHODS) - silent - {"authenticate"}
+        assert set(agent.coverage.answered) == set(FIRST.METHODS) - silent - {"authenticate"}
         assert set(agent.coverage.updates) == update_kinds() - {"notice"}  # which only a failing provider causes
         assert set(agent.coverage.calls) == {tool.kind for tool in TOOLS.values()}
         assert set(agent.coverage.contents) == {"content", "diff", "location"}

@@ -9,7 +9,7 @@ import pytest
 from acp_adapter import v1
 from acp_adapter.pump import Streams
 from acp_adapter.shown import Shown
-from acp_adapter.v1.updates.calls import TERMINAL_CHARS
+from acp_adapter.updates.calls import TERMINAL_CHARS
 from engine.core.execution import Captured
 from engine.core.ids import ExecutionId, ToolCallId
 from engine.log.events.conversation import ToolCall, ToolResult
@@ -17,7 +17,7 @@ from engine.log.events.execution import CommandEnded
 from engine.log.events.session import PermissionAnswered
 from engine.session.journal import OutputStreamed
 from tests.support.scripts import transcript
-from tests.support.shown import LoggedFacts, screen, stamped, updates_of
+from tests.support.shown import LoggedFacts, replayed, screen, stamped, updates_of
 
 pytestmark = pytest.mark.anyio
 CALL, PARENT = ToolCallId("c"), ToolCallId("p")
@@ -68,7 +68,7 @@ async def test_command_output_in_a_terminal() -> None:
 
 async def test_replayed_terminal_takes_two_messages() -> None:
     log = stamped(BEGUN, ENDED, RESULT)
-    begun, filled = v1.updates.Replay(log, LoggedFacts(events=log), Shown(terminals=True))
+    begun, filled = replayed(log, LoggedFacts(events=log), Shown(terminals=True))
     assert (begun["sessionUpdate"], begun["content"], begun["status"]) == ("tool_call", [TERMINAL], "in_progress")
     assert set(begun["_meta"]) == {"terminal_info"}
     assert (filled["sessionUpdate"], filled["status"]) == ("tool_call_update", "completed")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from acp_adapter import v1
+from acp_adapter.content import contents_in
 from acp_adapter.jsonrpc.messages import ProtocolError
-from acp_adapter.v1.content import contents_in
 from acp_adapter.wire import to_wire
 from engine.core.pictures import GivenPicture
 from engine.log.events.conversation import Attachment

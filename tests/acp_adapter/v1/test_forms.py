@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from acp_adapter import questions
 from acp_adapter.jsonrpc.messages import WireShapeError
 from acp_adapter.v1 import client
 from engine.core.ids import Seq, ToolCallId
@@ -107,7 +108,7 @@ def test_other_actions_are_no_answer() -> None:
             given(broken, OPEN)
 
 
-def options(*fields: Field, server: str = "") -> tuple[Sequence[tuple[str, str]], client.Asked]:
+def options(*fields: Field, server: str = "") -> tuple[Sequence[tuple[str, str]], questions.Asked]:
     """The names and kinds of the options, and the question, after the official schema has accepted it."""
     asked = client.options_request("s", form(*fields, server=server))
     assert asked is not None
@@ -117,7 +118,7 @@ def options(*fields: Field, server: str = "") -> tuple[Sequence[tuple[str, str]]
 
 def test_choices_are_options_of_a_permission_request() -> None:
     shown, asked = options(OPEN, server="S")
-    assert shown == [("a", "allow_once"), ("b", "allow_once"), (client.NO_ANSWER, "reject_once")]
+    assert shown == [("a", "allow_once"), ("b", "allow_once"), (questions.NO_ANSWER, "reject_once")]
     assert "S" in asked.params["toolCall"]["title"]
 
     def chosen(option: str) -> FormAnswer:
@@ -131,6 +132,6 @@ def test_choices_are_options_of_a_permission_request() -> None:
 
 
 def test_form_without_choices_is_no_permission_request() -> None:
-    assert [name for name, _ in options()[0]] == [YES, client.NO_ANSWER]
-    assert [name for name, _ in options(Field(name="b", type="boolean"))[0]] == [YES, NO, client.NO_ANSWER]
+    assert [name for name, _ in options()[0]] == [YES, questions.NO_ANSWER]
+    assert [name for name, _ in options(Field(name="b", type="boolean"))[0]] == [YES, NO, questions.NO_ANSWER]
     assert client.options_request("s", form(Field(name="t"))) is None

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from acp_adapter import v1
 from acp_adapter.shown import NOTHING_SHOWN
 from engine import CycleSummary
 from engine.core.ids import ExecutionId, MessageId, Seq, StatementId, ToolCallId
@@ -21,7 +20,7 @@ from engine.log.events.conversation import AgentText, RunStop, ToolCall, ToolRes
 from engine.log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from engine.log.events.session import TitleChanged, UsageReported
 from tests.support.scripts import transcript
-from tests.support.shown import LoggedFacts
+from tests.support.shown import LoggedFacts, event_updates, replayed
 
 
 def turn(number: int) -> list[AnyEvent]:
@@ -53,14 +52,14 @@ def stamped(events: list[AnyEvent]) -> list[AnyEvent]:
     return [replace(event, seq=Seq(seq), at=float(seq)) for seq, event in enumerate(events)]
 
 
-def replayed(log: list[AnyEvent]) -> list[dict[str, Any]]:
-    return list(v1.updates.Replay(log, LoggedFacts(events=log)))
+def replayed_log(log: list[AnyEvent]) -> list[dict[str, Any]]:
+    return list(replayed(log, LoggedFacts(events=log)))
 
 
 def one_by_one(log: list[AnyEvent]) -> list[dict[str, Any]]:
     facts, state, sent = LoggedFacts(events=log), NOTHING_SHOWN, list[dict[str, Any]]()
     for event in log:
-        state, updates = v1.updates.event_updates(event, state, facts, is_live=False)
+        state, updates = event_updates(event, state, facts, is_live=False)
         sent += updates
     return sent
 
@@ -68,7 +67,7 @@ def one_by_one(log: list[AnyEvent]) -> list[dict[str, Any]]:
 @pytest.mark.slow
 def test_load_of_500_prompts_sends_the_final_state() -> None:
     log = stamped([TitleChanged(title="first"), *(event for number in range(500) for event in turn(number))])
-    sent = replayed(log)
+    sent = replayed_log(log)
     assert Counter(update["sessionUpdate"] for update in sent) == {
         "user_message_chunk": 500,
         "tool_call": 500,
@@ -95,7 +94,7 @@ def test_updates_wait_behind_an_open_call() -> None:
             *outer[2:],
         ]
     )
-    assert [(each.get("toolCallId"), each.get("status")) for each in replayed(log)] == [
+    assert [(each.get("toolCallId"), each.get("status")) for each in replayed_log(log)] == [
         ("c1", "completed"),
         ("inner", "completed"),
         (None, None),
@@ -116,10 +115,10 @@ def test_open_call_holds_back_a_thousand_updates() -> None:
                 taken += 1
                 yield event
 
-    updates = iter(v1.updates.Replay(Counted(log), facts))
+    updates = replayed(Counted(log), facts)
     assert (next(updates)["status"], taken < 3_000) == ("in_progress", True)
-    assert transcript(replayed(log)) == transcript(one_by_one(log))
-    assert transcript(replayed(log))["calls"]["c0"]["status"] == "completed"
+    assert transcript(replayed_log(log)) == transcript(one_by_one(log))
+    assert transcript(replayed_log(log))["calls"]["c0"]["status"] == "completed"
 
 
 @pytest.mark.parametrize("twice", ["c1", "c2"])
@@ -132,8 +131,8 @@ def test_duplicate_call_ids_are_drawn(twice: str) -> None:
             *turn(2)[3:],
         ]
     )
-    assert json.dumps(replayed(log))
-    assert transcript(replayed(log))["messages"] == transcript(one_by_one(log))["messages"]
+    assert json.dumps(replayed_log(log))
+    assert transcript(replayed_log(log))["messages"] == transcript(one_by_one(log))["messages"]
 
 
 @given(st.lists(st.sampled_from([event for number in range(3) for event in turn(number)]), max_size=30))
@@ -147,7 +146,7 @@ def test_replay_draws_the_same_final_state(events: list[AnyEvent]) -> None:
             seen.add(event.statement_id)
         log.append(event)
     log = stamped(log)
-    assert transcript(replayed(log)) == transcript(one_by_one(log))
+    assert transcript(replayed_log(log)) == transcript(one_by_one(log))
 
 
 def test_only_the_latest_cycle_is_summarized() -> None:
@@ -159,7 +158,7 @@ def test_only_the_latest_cycle_is_summarized() -> None:
             asked.append(seq)
             return super().cycle_ended_by(seq)
 
-    (*_, usage) = v1.updates.Replay(log, Asked(events=log))
+    (*_, usage) = replayed(log, Asked(events=log))
     stops = [event.seq for event in log if isinstance(event, RunStop)]
     assert (len(stops), asked) == (50, stops[-1:])
     assert usage["sessionUpdate"] == "usage_update"

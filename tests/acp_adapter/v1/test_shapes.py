@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from jsonschema_rs import Draft202012Validator
 
+from acp_adapter import content, options, questions, stored_sessions
 from acp_adapter.jsonrpc.messages import WireShapeError
-from acp_adapter.v1 import client, content, handshake, sessions
-from acp_adapter.v1.updates import shapes
+from acp_adapter.updates import shapes
+from acp_adapter.v1 import client, handshake, prompts, sessions
 from acp_adapter.wire import Empty, ForgivingModel, WireModel, from_wire, to_wire
 from tests.support.acp_schema import Coverage, NotConformantError, schema, validate_outgoing
 
@@ -30,8 +31,8 @@ SHAPES: dict[str, type[WireModel]] = {
     "ToolCallUpdate": shapes.ToolCallPatch,
     "SessionMode": sessions.SessionMode,
     "SessionModeState": sessions.SessionModeState,
-    "SessionConfigSelectOption": sessions.SelectOption,
-    "SessionConfigSelectGroup": sessions.SelectGroup,
+    "SessionConfigSelectOption": options.SelectOption,
+    "SessionConfigSelectGroup": options.SelectGroup,
     "SetSessionModeRequest": sessions.SetModeRequest,
     "SetSessionModeResponse": Empty,
     "SetSessionConfigOptionRequest": sessions.SetConfigOptionRequest,
@@ -66,14 +67,14 @@ SHAPES: dict[str, type[WireModel]] = {
     "LoadSessionResponse": sessions.LoadSessionResponse,
     "ResumeSessionRequest": sessions.ResumeSessionRequest,
     "ResumeSessionResponse": sessions.LoadSessionResponse,
-    "ListSessionsRequest": sessions.ListSessionsRequest,
-    "ListSessionsResponse": sessions.ListSessionsResponse,
-    "SessionInfo": sessions.SessionInfo,
-    "DeleteSessionRequest": sessions.SessionRequest,
-    "CloseSessionRequest": sessions.SessionRequest,
-    "CancelNotification": sessions.SessionRequest,
-    "PromptRequest": content.PromptRequest,
-    "PromptResponse": content.PromptResponse,
+    "ListSessionsRequest": stored_sessions.ListSessionsRequest,
+    "ListSessionsResponse": stored_sessions.ListSessionsResponse,
+    "SessionInfo": stored_sessions.SessionInfo,
+    "DeleteSessionRequest": stored_sessions.SessionRequest,
+    "CloseSessionRequest": stored_sessions.SessionRequest,
+    "CancelNotification": stored_sessions.SessionRequest,
+    "PromptRequest": prompts.PromptRequest,
+    "PromptResponse": prompts.PromptResponse,
     "ContentChunk": shapes.AgentMessageChunk,
     "UnstructuredCommandInput": shapes.CommandInput,
     "AvailableCommand": shapes.AvailableCommand,
@@ -83,10 +84,10 @@ SHAPES: dict[str, type[WireModel]] = {
     "SessionInfoUpdate": shapes.SessionInfoUpdate,
     "Cost": shapes.Cost,
     "UsageUpdate": shapes.UsageUpdate,
-    "PermissionOption": client.PermissionOption,
+    "PermissionOption": questions.PermissionOption,
     "RequestPermissionRequest": client.RequestPermissionRequest,
-    "RequestPermissionResponse": client.RequestPermissionResponse,
-    "SelectedPermissionOutcome": client.SelectedOutcome,
+    "RequestPermissionResponse": questions.RequestPermissionResponse,
+    "SelectedPermissionOutcome": questions.SelectedOutcome,
     "ReadTextFileRequest": client.ReadTextFileRequest,
     "ReadTextFileResponse": client.ReadTextFileResponse,
     "WriteTextFileRequest": client.WriteTextFileRequest,
@@ -193,20 +194,20 @@ BLOCKS: list[Any] = [
     content.EmbeddedResource(resource=content.TextResourceContents(uri="file:///x", text="t")),
     content.EmbeddedResource(resource=content.BlobResourceContents(uri="file:///x", blob="aGk=", mime_type="x/y")),
 ]
-SELECT = sessions.SelectConfigOption(
+SELECT = options.SelectConfigOption(
     id="model",
     name="Model",
     category="model",
     current_value="a",
-    options=[sessions.SelectOption(value="a", name="A", description=None)],
+    options=[options.SelectOption(value="a", name="A", description=None)],
 )
-GROUPED = sessions.SelectConfigOption(
+GROUPED = options.SelectConfigOption(
     id="m2",
     name="M",
     current_value="a",
-    options=[sessions.SelectGroup(group="g", name="G", options=[sessions.SelectOption(value="a", name="A")])],
+    options=[options.SelectGroup(group="g", name="G", options=[options.SelectOption(value="a", name="A")])],
 )
-SWITCH = sessions.BooleanConfigOption(id="b", name="B", description="d", current_value=True)
+SWITCH = options.BooleanConfigOption(id="b", name="B", description="d", current_value=True)
 MODES = sessions.SessionModeState(
     current_mode_id="ask", available_modes=[sessions.SessionMode(id="ask", name="Ask", description="d")]
 )
@@ -280,18 +281,18 @@ RESPONSES: list[tuple[str, WireModel]] = [
     ("session/load", sessions.LoadSessionResponse(modes=MODES, config_options=[GROUPED])),
     ("session/resume", sessions.LoadSessionResponse()),
     ("session/fork", sessions.NewSessionResponse(session_id="s", modes=MODES)),
-    ("session/list", sessions.ListSessionsResponse(sessions=[], next_cursor=None)),
+    ("session/list", stored_sessions.ListSessionsResponse(sessions=[], next_cursor=None)),
     (
         "session/list",
-        sessions.ListSessionsResponse(
-            sessions=[sessions.SessionInfo(session_id="s", cwd="/w", title="t", updated_at="t")], next_cursor="2"
+        stored_sessions.ListSessionsResponse(
+            sessions=[stored_sessions.SessionInfo(session_id="s", cwd="/w", title="t", updated_at="t")], next_cursor="2"
         ),
     ),
-    ("session/set_title", sessions.SetSessionTitleResponse(title="t")),
-    ("session/status", sessions.SessionStatusResponse(status="saved")),
+    ("session/set_title", stored_sessions.SetSessionTitleResponse(title="t")),
+    ("session/status", stored_sessions.SessionStatusResponse(status="saved")),
     ("session/delete", Empty()),
     ("session/close", Empty()),
-    ("session/prompt", content.PromptResponse(stop_reason="end_turn", meta={"x": 1})),
+    ("session/prompt", prompts.PromptResponse(stop_reason="end_turn", meta={"x": 1})),
     ("session/set_mode", Empty()),
     ("session/set_config_option", sessions.SetConfigOptionResponse(config_options=[SELECT, SWITCH])),
 ]
@@ -301,7 +302,7 @@ REQUESTS: list[tuple[str, WireModel]] = [
         client.RequestPermissionRequest(
             session_id="s",
             tool_call=PATCH,
-            options=[client.PermissionOption(option_id="y", name="Yes", kind="allow_once")],
+            options=[questions.PermissionOption(option_id="y", name="Yes", kind="allow_once")],
         ),
     ),
     ("fs/read_text_file", client.ReadTextFileRequest(session_id="s", path="/x", line=1, limit=2**32 - 1)),

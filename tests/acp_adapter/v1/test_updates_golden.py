@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from acp_adapter import v1
+from acp_adapter import updates
 from acp_adapter.shown import NOTHING_SHOWN
 from engine.core.toolbox import TOOLS
 from engine.log.events import EVENTS, AnyEvent, Event
@@ -18,7 +18,7 @@ from engine.session.journal import FilesPutBack, OutputStreamed, ReasoningStream
 from tests.support.acp_schema import validate_outgoing
 from tests.support.rich_log import CWD, events_of, rich_items
 from tests.support.scripts import transcript
-from tests.support.shown import LoggedFacts, screen
+from tests.support.shown import WRITER, LoggedFacts, event_updates, screen
 
 pytestmark = pytest.mark.anyio
 
@@ -76,7 +76,7 @@ def translated(log: list[Event]) -> list[Any]:
     """The updates of all events in order."""
     facts, state, sent = LoggedFacts(CWD, log), NOTHING_SHOWN, list[Any]()
     for event in log:
-        state, updates = v1.updates.event_updates(cast("AnyEvent", event), state, facts, is_live=False)
+        state, updates = event_updates(cast("AnyEvent", event), state, facts, is_live=False)
         sent += updates
     return sent
 
@@ -132,15 +132,15 @@ async def test_updates_after_a_load_continue(kind: type[Event]) -> None:
 
 
 def test_golden_commands_update() -> None:
-    assert text(v1.updates.commands_update()) == text(GOLDEN["commands"])
+    assert text(next(WRITER.live([updates.commands_update()]))) == text(GOLDEN["commands"])
 
 
 async def test_ended_calls_do_not_change() -> None:
     async with screen(CWD) as shown:
         live = await shown.show(*rich_items())
-    for updates in (live, GOLDEN["replayed"]):
+    for sent in (live, GOLDEN["replayed"]):
         ended: set[str] = set()
-        for update in updates:
+        for update in sent:
             call = update.get("toolCallId")
             assert call not in ended, update
             if update.get("status") in ("completed", "failed"):

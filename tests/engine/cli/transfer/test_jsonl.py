@@ -42,6 +42,7 @@ from tests.support.examples import examples
 from tests.support.hollow import HollowEnvironment
 from tests.support.hostile import Session, mutations
 from tests.support.sessions import sessions_of
+from tests.support.shown import WRITER
 from tests.support.stores import PATIENCE, A, B, CountingClock, Recorder, begun, message
 
 pytestmark = pytest.mark.anyio
@@ -441,7 +442,7 @@ async def works(store: MemoryStore, session_id: SessionId, place: Path) -> None:
         async def send(update: dict[str, object]) -> None:
             shown.append(update)
 
-        await Pump(session.subscribe(), session, send).replay(session.events)
+        await Pump(session.subscribe(), session, send, WRITER).replay(session.events)
         for update in json.loads(json.dumps(shown)):
             params = {"sessionId": "s", "update": update}
             validate_outgoing({"jsonrpc": "2.0", "method": "session/update", "params": params}, None)

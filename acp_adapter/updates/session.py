@@ -12,13 +12,13 @@ from typing import Final, assert_never
 
 from msgspec.structs import replace
 
-from acp_adapter.jsonrpc.messages import Json
+from acp_adapter.content import TextContent
+from acp_adapter.options import config_options
 from acp_adapter.shown import Facts, Shown
-from acp_adapter.v1.content import TextContent
-from acp_adapter.v1.sessions import config_options, timestamp
-from acp_adapter.v1.updates import calls, statements
-from acp_adapter.v1.updates.blocks import Step, count, plan_update, text_block
-from acp_adapter.v1.updates.shapes import (
+from acp_adapter.stored_sessions import timestamp
+from acp_adapter.updates import calls, statements
+from acp_adapter.updates.blocks import Step, count, plan_update, text_block
+from acp_adapter.updates.shapes import (
     AgentThoughtChunk,
     AvailableCommand,
     AvailableCommandsUpdate,
@@ -35,11 +35,10 @@ from acp_adapter.v1.updates.shapes import (
     ToolCallUpdate,
     UsageUpdate,
 )
-from acp_adapter.wire import WireModel, given, to_wire
+from acp_adapter.wire import WireModel, given
 from engine import COMMANDS, CommandRow, ModelDelayed, ModelRetried, OptionValues
 from engine.context.tail.feed import connected_sentence, lost_sentence
 from engine.context.tail.rights import entered_sentence
-from engine.core.ids import Seq
 from engine.core.text import plural, printable
 from engine.log.events import SessionEvent
 from engine.log.events.session import (
@@ -85,7 +84,7 @@ def step(event: SessionEvent, shown: Shown, facts: Facts, is_live: bool) -> Step
     match event:
         case ModeChanged() | ConfigChanged():
             mode = [CurrentModeUpdate(current_mode_id=event.mode)] if isinstance(event, ModeChanged) else []
-            return shown, [*mode, _options(event.seq, facts)]
+            return shown, [*mode, options_update(facts.options_at(event.seq), booleans=shown.booleans)]
         case TitleChanged():
             return shown, [SessionInfoUpdate(title=event.title, updated_at=timestamp(event.at))]
         case UsageReported() | ContextMeasured():
@@ -121,13 +120,9 @@ def step(event: SessionEvent, shown: Shown, facts: Facts, is_live: bool) -> Step
             assert_never(event)
 
 
-def _options(seq: Seq, facts: Facts) -> ConfigOptionUpdate:
-    return ConfigOptionUpdate(config_options=config_options(facts.options_at(seq)))
-
-
-def options_update(values: OptionValues) -> Json:
-    """All options with their values."""
-    return to_wire(ConfigOptionUpdate(config_options=config_options(values)))
+def options_update(values: OptionValues, *, booleans: bool) -> WireModel:
+    """All options with their values. `booleans`: those that are on or off have no list."""
+    return ConfigOptionUpdate(config_options=config_options(values, booleans=booleans))
 
 
 def _usage(event: ModelCallEnded | ProjectionSent, facts: Facts) -> UsageUpdate:
@@ -202,7 +197,7 @@ def _restored(event: EnvironmentRestored) -> ToolCall:
     )
 
 
-def commands_update(others: Sequence[CommandRow] = ()) -> Json:
+def commands_update(others: Sequence[CommandRow] = ()) -> WireModel:
     """The available slash commands: ours, and `others` of files and servers."""
     commands = [
         AvailableCommand(
@@ -212,51 +207,49 @@ def commands_update(others: Sequence[CommandRow] = ()) -> Json:
         )
         for command in (*COMMANDS.values(), *others)
     ]
-    return to_wire(AvailableCommandsUpdate(available_commands=commands))
+    return AvailableCommandsUpdate(available_commands=commands)
 
 
-def delay_notice(delayed: ModelDelayed) -> Json:
+def delay_notice(delayed: ModelDelayed) -> WireModel:
     """Say why a model call has not begun."""
-    return to_wire(Notice(severity="info", title=_delay_title(delayed)))
+    return Notice(severity="info", title=_delay_title(delayed))
 
 
-def delay_update(delayed: ModelDelayed, *, is_first: bool) -> Json:
+def delay_update(delayed: ModelDelayed, *, is_first: bool) -> WireModel:
     """The same as a call, for clients without notices: one for all delays of a model call."""
     call, title = delayed.tool_call_id, _delay_title(delayed)
     if is_first:
-        return to_wire(ToolCall(tool_call_id=call, title=title, kind="other", status="in_progress"))
-    return to_wire(ToolCallUpdate(tool_call_id=call, title=title))
+        return ToolCall(tool_call_id=call, title=title, kind="other", status="in_progress")
+    return ToolCallUpdate(tool_call_id=call, title=title)
 
 
-def delay_ended(delayed: ModelDelayed) -> Json:
+def delay_ended(delayed: ModelDelayed) -> WireModel:
     """The end of that call: the model call has begun, or failed for a reason of its own."""
-    return to_wire(ToolCallUpdate(tool_call_id=delayed.tool_call_id, status="completed"))
+    return ToolCallUpdate(tool_call_id=delayed.tool_call_id, status="completed")
 
 
 def _delay_title(delayed: ModelDelayed) -> str:
     return printable(delayed.reason[:1].upper() + delayed.reason[1:])
 
 
-def retry_notice(retried: ModelRetried) -> Json:
+def retry_notice(retried: ModelRetried) -> WireModel:
     """Say that a model call failed and is made again."""
     title, reason = _retry_texts(retried)
-    return to_wire(Notice(severity="warning", title=title, description=reason))
+    return Notice(severity="warning", title=title, description=reason)
 
 
-def retry_update(retried: ModelRetried, *, is_first: bool) -> Json:
+def retry_update(retried: ModelRetried, *, is_first: bool) -> WireModel:
     """The same as a call, for clients without notices: one for all attempts of a model call."""
     title, reason = _retry_texts(retried)
     content: list[ToolCallContent] = [Content(content=TextContent(text=printable(reason)))]
     if is_first:
-        return to_wire(
-            ToolCall(
-                tool_call_id=retried.tool_call_id, title=title, kind="other", status="in_progress", content=content
-            )
+        return ToolCall(
+            tool_call_id=retried.tool_call_id, title=title, kind="other", status="in_progress", content=content
         )
-    return to_wire(ToolCallUpdate(tool_call_id=retried.tool_call_id, title=title, content=content))
+    return ToolCallUpdate(tool_call_id=retried.tool_call_id, title=title, content=content)
 
 
-def retry_ended(retried: ModelRetried, *, is_answered: bool) -> Json:
+def retry_ended(retried: ModelRetried, *, is_answered: bool) -> WireModel:
     """The end of that call: the model has begun to answer, or every attempt failed."""
     if retried.instead:
         title = f"{printable(retried.instead)} {'answered' if is_answered else 'did not answer either'}"
@@ -265,7 +258,7 @@ def retry_ended(retried: ModelRetried, *, is_answered: bool) -> Json:
     else:
         title = f"The model did not answer in {retried.attempt} attempts"
     status: ToolCallStatus = "completed" if is_answered else "failed"
-    return to_wire(ToolCallUpdate(tool_call_id=retried.tool_call_id, title=title, status=status))
+    return ToolCallUpdate(tool_call_id=retried.tool_call_id, title=title, status=status)
 
 
 def _retry_texts(retried: ModelRetried) -> tuple[str, str]:

@@ -8,12 +8,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from acp_adapter.v1.content import ContentBlock
-from acp_adapter.v1.sessions import ConfigOption
+from acp_adapter.content import ContentBlock
+from acp_adapter.options import ConfigOption
 from acp_adapter.wire import WireModel
 
+Update = WireModel
+"""Any update of a session."""
 ToolKind = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"]
-ToolCallStatus = Literal["pending", "in_progress", "completed", "failed"]
+ToolCallStatus = Literal["pending", "in_progress", "completed", "failed", "cancelled"]
+"""Version 1 has no `cancelled`, and sends `failed`."""
 
 
 class Content(WireModel):

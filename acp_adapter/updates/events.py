@@ -16,11 +16,10 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
-from acp_adapter.jsonrpc.messages import Json
 from acp_adapter.shown import NOTHING_SHOWN, Facts, Shown
-from acp_adapter.v1.updates import calls, conversation, files, session, statements
-from acp_adapter.v1.updates.blocks import Step
-from acp_adapter.v1.updates.shapes import (
+from acp_adapter.updates import calls, conversation, files, session, statements
+from acp_adapter.updates.blocks import Step
+from acp_adapter.updates.shapes import (
     ConfigOptionUpdate,
     CurrentModeUpdate,
     PlanUpdate,
@@ -29,7 +28,7 @@ from acp_adapter.v1.updates.shapes import (
     ToolCallUpdate,
     UsageUpdate,
 )
-from acp_adapter.wire import WireModel, to_wire
+from acp_adapter.wire import WireModel
 from engine import CycleSummary, OptionValues, Spent
 from engine.core.ids import BlobDigest, StatementId
 from engine.core.pictures import Picture, PictureContent
@@ -55,10 +54,10 @@ _MOST_WAITING: Final = 1_000
 _USAGE: Final = (ModelCallEnded, ContextMeasured, UsageReported)
 
 
-def event_updates(event: AnyEvent, shown: Shown, facts: Facts, *, is_live: bool) -> tuple[Shown, Sequence[Json]]:
+def event_updates(event: AnyEvent, shown: Shown, facts: Facts, *, is_live: bool) -> tuple[Shown, Sequence[WireModel]]:
     """Return the next state and the updates for an event. `is_live`: messages were already streamed."""
     shown, updates = _step(event, shown, facts, is_live)
-    return shown, [to_wire(update) for update in updates]
+    return shown, updates
 
 
 def _step(event: AnyEvent, shown: Shown, facts: Facts, is_live: bool) -> Step:
@@ -97,7 +96,7 @@ class Replay:
         self._open: set[str] = set()
         self._latest: dict[type[WireModel], WireModel] = {}
 
-    def __iter__(self) -> Iterator[Json]:
+    def __iter__(self) -> Iterator[WireModel]:
         for event in self._events:
             if isinstance(event, _USAGE) and event is not self._usage:
                 continue  # because the last one has every field, and there may be one for each message
@@ -107,7 +106,7 @@ class Replay:
             yield from self._ready(keep=1)
         self._open.clear()
         yield from self._ready(keep=0)
-        yield from (to_wire(self._latest[kind]) for kind in _REPLACED if kind in self._latest)
+        yield from (self._latest[kind] for kind in _REPLACED if kind in self._latest)
 
     def _take(self, update: WireModel) -> None:
         if isinstance(update, _REPLACED):
@@ -127,7 +126,7 @@ class Replay:
         else:
             self._open.add(call.tool_call_id)
 
-    def _ready(self, keep: int) -> Iterator[Json]:
+    def _ready(self, keep: int) -> Iterator[WireModel]:
         """Release the updates that need not wait, except for the last `keep`."""
         while len(self._waiting) > keep:
             first = self._waiting[0]
@@ -137,7 +136,7 @@ class Replay:
                 first = self._places.pop(first.tool_call_id, first)
                 self._open.discard(first.tool_call_id)
             self._waiting.popleft()
-            yield from map(to_wire, calls.replayed_call(first) if isinstance(first, ToolCall) else [first])
+            yield from calls.replayed_call(first) if isinstance(first, ToolCall) else [first]
 
 
 class _LatestFacts:

@@ -1,9 +1,10 @@
 """Updates for messages, condensations, the end of a run, and moves between branches.
 
-A message that was streamed is not sent again when it is complete, and a live prompt is not echoed, because clients
-would show both twice. A load sends both. A condensation is one tool call that editors show as thinking. A move of the
-head is marked with a tool call, because an editor cannot withdraw what it has shown; a load needs no marks, because it
-only shows the active path. Tool calls are in `calls`.
+A message that was streamed is not sent again when it is complete. A live prompt is only sent to clients that want that
+(`Shown.echoes`), because others would show it twice. A load sends both. A condensation is one tool call that editors
+show as thinking, except for clients that know condensations (`Shown.condensations`). A move of the head is marked with
+a tool call, because an editor cannot withdraw what it has shown; a load needs no marks, because it only shows the
+active path. Tool calls are in `calls`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,7 @@ from typing import Final, assert_never
 
 from msgspec.structs import replace
 
-from acp_adapter.jsonrpc.messages import Json
-from acp_adapter.shown import Facts, Shown
-from acp_adapter.v1.content import (
+from acp_adapter.content import (
     ContentBlock,
     EmbeddedResource,
     ResourceLink,
@@ -23,17 +22,18 @@ from acp_adapter.v1.content import (
     TextResourceContents,
     picture_block,
 )
-from acp_adapter.v1.sessions import timestamp
-from acp_adapter.v1.updates import calls, shapes
-from acp_adapter.v1.updates.blocks import Step, ended_call, plan_update, text_block, title_line
-from acp_adapter.v1.updates.shapes import (
+from acp_adapter.shown import Facts, Shown
+from acp_adapter.stored_sessions import timestamp
+from acp_adapter.updates import calls, shapes
+from acp_adapter.updates.blocks import Step, ended_call, plan_update, text_block, title_line
+from acp_adapter.updates.shapes import (
     AgentMessageChunk,
     AgentThoughtChunk,
     SessionInfoUpdate,
     ToolCallStatus,
     UserMessageChunk,
 )
-from acp_adapter.wire import WireModel, given, to_wire
+from acp_adapter.wire import WireModel, given
 from engine import ReasoningStreamed, TextStreamed
 from engine.core.text import plural
 from engine.log.events import BranchEvent, ConversationEvent
@@ -61,7 +61,8 @@ def step(event: ConversationEvent, shown: Shown, facts: Facts, is_live: bool) ->
     """Translate an event of the conversation."""
     match event:
         case UserMessage() | AgentText() | AgentReasoning():
-            return shown, [] if is_live else _message(event, facts)
+            is_sent = is_live and not (shown.echoes and isinstance(event, UserMessage))
+            return shown, [] if is_sent else _message(event, facts)
         case ToolCall():
             return calls.started(event, shown, facts)
         case ToolResult():
@@ -85,12 +86,17 @@ def step(event: ConversationEvent, shown: Shown, facts: Facts, is_live: bool) ->
             assert_never(event)
 
 
+def user_updates(message: UserMessage, facts: Facts) -> Sequence[WireModel]:
+    """Return a user's message in its original blocks."""
+    blocks = [_text(block) if isinstance(block, str) else _attached(block, facts) for block in blocks_of(message)]
+    return [UserMessageChunk(content=block, message_id=message.message_id) for block in blocks or [_text("")]]
+
+
 def _message(event: UserMessage | AgentText | AgentReasoning, facts: Facts) -> Sequence[WireModel]:
-    """Return the whole message; a prompt in its original blocks."""
+    """Return the whole message."""
     match event:
         case UserMessage():
-            blocks = [_text(block) if isinstance(block, str) else _attached(block, facts) for block in blocks_of(event)]
-            return [UserMessageChunk(content=block, message_id=event.message_id) for block in blocks or [_text("")]]
+            return user_updates(event, facts)
         case AgentText():
             return [AgentMessageChunk(content=_text(event.text), message_id=event.message_id)]
         case AgentReasoning():
@@ -156,10 +162,10 @@ def _run_ended(event: RunStop, facts: Facts) -> SessionInfoUpdate:
     return SessionInfoUpdate(updated_at=timestamp(event.at), meta={"rewindow": {"cycle": summary}})
 
 
-def message_update(piece: TextStreamed | ReasoningStreamed) -> Json:
+def message_update(piece: TextStreamed | ReasoningStreamed) -> WireModel:
     """A piece of a streamed message."""
     shape = AgentMessageChunk if isinstance(piece, TextStreamed) else AgentThoughtChunk
-    return to_wire(shape(content=TextContent(text=piece.text), message_id=piece.message_id))
+    return shape(content=TextContent(text=piece.text), message_id=piece.message_id)
 
 
 def branch_step(event: BranchEvent, shown: Shown, facts: Facts, is_live: bool) -> Step:

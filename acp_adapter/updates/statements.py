@@ -15,11 +15,10 @@ from typing import Any, Final, assert_never
 
 from msgspec.structs import replace
 
-from acp_adapter.jsonrpc.messages import Json
+from acp_adapter.content import ContentBlock, TextContent, picture_block
 from acp_adapter.shown import EndedCall, Facts, ReplayProgress, RunningStatement, Shown
-from acp_adapter.v1.content import ContentBlock, TextContent, picture_block
-from acp_adapter.v1.updates import calls
-from acp_adapter.v1.updates.blocks import (
+from acp_adapter.updates import calls
+from acp_adapter.updates.blocks import (
     SOURCE_CHARS,
     Step,
     announced_statement,
@@ -35,7 +34,7 @@ from acp_adapter.v1.updates.blocks import (
     text_block,
     title_line,
 )
-from acp_adapter.v1.updates.shapes import (
+from acp_adapter.updates.shapes import (
     AgentMessageChunk,
     Content,
     ToolCall,
@@ -43,7 +42,7 @@ from acp_adapter.v1.updates.shapes import (
     ToolCallStatus,
     ToolCallUpdate,
 )
-from acp_adapter.wire import given, to_wire
+from acp_adapter.wire import WireModel, given
 from engine import StatementRerun
 from engine.context.tail.results import given_text, output_text, result_text
 from engine.core.execution import Captured
@@ -306,14 +305,13 @@ def _record(event: ExecutionFinished) -> dict[str, Any]:
 # --- runs again -------------------------------------------------------------------------------------------------------
 
 
-def rerun_update(rerun: StatementRerun) -> Json:
+def rerun_update(rerun: StatementRerun) -> WireModel:
     """Show which earlier statement runs again to restore its names."""
     title = f"Run statement {rerun.statement} again ({rerun.place} of {rerun.total})"
     if rerun.state == "begun":
-        call = ToolCall(tool_call_id=rerun.tool_call_id, title=title, kind="other", status="in_progress")
-        return to_wire(call)
+        return ToolCall(tool_call_id=rerun.tool_call_id, title=title, kind="other", status="in_progress")
     status: dict[str, ToolCallStatus] = {"running": "in_progress", "over": "completed", "given_up": "failed"}
-    return to_wire(ToolCallUpdate(tool_call_id=rerun.tool_call_id, title=title, status=status[rerun.state]))
+    return ToolCallUpdate(tool_call_id=rerun.tool_call_id, title=title, status=status[rerun.state])
 
 
 def _rerun_started(event: ExecutionStarted, statement: StatementRecorded, shown: Shown) -> Step:
@@ -350,7 +348,7 @@ def _with_difference(event: Diverged, shown: Shown) -> Shown:
 # --- output -----------------------------------------------------------------------------------------------------------
 
 
-def output_updates(call: ToolCallId, new: str, text: str, shown: Shown) -> Sequence[Json]:
+def output_updates(call: ToolCallId, new: str, text: str, shown: Shown) -> Sequence[WireModel]:
     """Show the output of a running statement, or of a command inside one.
 
     Nothing after it ended, or while the output is empty. `new` is the output since the previous update, `text` all
@@ -361,7 +359,7 @@ def output_updates(call: ToolCallId, new: str, text: str, shown: Shown) -> Seque
     helper = shown.helpers.get(call)
     command = None if helper is None else calls.command_output(helper, new, text, shown)
     if command is not None:
-        return [to_wire(command)]
+        return [command]
     matching = [running for running in shown.statements.values() if running.call == call]
     matching = [running for running in matching if not running.is_held and running.act is None]
-    return [to_wire(ToolCallUpdate(tool_call_id=call, content=result_content(running, text))) for running in matching]
+    return [ToolCallUpdate(tool_call_id=call, content=result_content(running, text)) for running in matching]

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from acp_adapter.content import TextContent
 from acp_adapter.shown import Facts, RunningStatement, Shown
-from acp_adapter.v1.content import TextContent
-from acp_adapter.v1.updates.shapes import (
+from acp_adapter.updates.shapes import (
     Content,
     Diff,
     PlanEntry,

@@ -1,7 +1,7 @@
-"""Content blocks, which MCP defines too, and `session/prompt`: shapes, reader and writer.
+"""Content blocks, which MCP defines too: shapes, and what a prompt's blocks are for the engine.
 
-A prompt becomes texts, attachments and pictures, in the order in which they came. Kinds of content that `handshake`
-does not advertise are refused. Source of the shapes: ACP v1 schema, `ContentBlock`, `PromptRequest`, `PromptResponse`.
+The same in each version of the protocol. A prompt becomes texts, attachments and pictures, in the order in which they
+came. Kinds of content that no version advertises are refused. Source of the shapes: ACP v1 schema, `ContentBlock`.
 """
 
 from base64 import b64decode, b64encode
@@ -13,9 +13,9 @@ from urllib.parse import unquote
 
 from pydantic import Field
 
-from acp_adapter.jsonrpc.messages import Code, Json, ProtocolError
-from acp_adapter.requests import Prompt, PromptEnded, StopReason
-from acp_adapter.wire import ForgivingList, ForgivingModel, WireModel, WireShapeError, from_wire, given, to_wire
+from acp_adapter.jsonrpc.messages import Code, ProtocolError, WireShapeError
+from acp_adapter.requests import Prompt
+from acp_adapter.wire import ForgivingList, ForgivingModel, from_wire, given
 from engine.core.pictures import GivenPicture, Picture, PictureContent, description
 from engine.log.events.conversation import Attachment, PromptKind
 
@@ -91,37 +91,18 @@ ContentBlock = Annotated[
 ]
 
 
-class PromptRequest(ForgivingModel):
-    session_id: str
-    prompt: list[ContentBlock]
-
-
-class Usage(WireModel):
-    """Tokens of all turns of the session. Unstable in the schema."""
-
-    total_tokens: int
-    input_tokens: int
-    output_tokens: int
-    cached_read_tokens: int
-
-
-class PromptResponse(WireModel):
-    stop_reason: StopReason
-    usage: Usage | None = None
-
-
 # --- prompts ----------------------------------------------------------------------------------------------------------
 
 _LARGEST: Final = 1 << 63
 """Sizes from here on are dropped, because the log cannot store them."""
 
 
-def _read_prompt(params: object) -> Prompt:
-    request = from_wire(PromptRequest, params)
-    if not request.prompt:
+def read_prompt(session_id: str, blocks: Sequence[ContentBlock], meta: Mapping[str, Any] | None) -> Prompt:
+    """Return a prompt as a value. Raises ProtocolError (invalid params)."""
+    if not blocks:
         raise _refused("prompt: must have at least one content block")
-    content = tuple(_read_block(index, block) for index, block in enumerate(request.prompt))
-    return Prompt(request.session_id, content, _read_kind(request.meta))
+    content = tuple(_read_block(index, block) for index, block in enumerate(blocks))
+    return Prompt(session_id, content, _read_kind(meta))
 
 
 _PICTURES: Final = "image/"
@@ -209,18 +190,3 @@ def _read_kind(meta: Mapping[str, Any] | None) -> PromptKind | None:
 
 def _refused(message: str) -> ProtocolError:
     return ProtocolError(Code.INVALID_PARAMS, message)
-
-
-def _write_ended(reply: PromptEnded) -> Json:
-    spent = reply.spent
-    usage = Usage(
-        total_tokens=spent.input_tokens + spent.output_tokens,
-        input_tokens=spent.input_tokens,
-        output_tokens=spent.output_tokens,
-        cached_read_tokens=spent.cached_tokens,
-    )
-    return to_wire(PromptResponse(stop_reason=reply.reason, **given(usage=usage if spent.input_tokens else None)))
-
-
-READERS: Final = {"session/prompt": _read_prompt}
-WRITERS: Final = {"session/prompt": _write_ended}

@@ -22,10 +22,10 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
+from acp_adapter.content import TextContent, contents_in
 from acp_adapter.shown import EndedCall, Facts, RunningCall, RunningStatement, Shown
-from acp_adapter.v1.content import TextContent, contents_in
-from acp_adapter.v1.updates import shapes
-from acp_adapter.v1.updates.blocks import (
+from acp_adapter.updates import shapes
+from acp_adapter.updates.blocks import (
     SOURCE_CHARS,
     Step,
     announcement,
@@ -46,7 +46,7 @@ from acp_adapter.v1.updates.blocks import (
     text_block,
     title_line,
 )
-from acp_adapter.v1.updates.shapes import ToolCallContent, ToolCallStatus, ToolCallUpdate
+from acp_adapter.updates.shapes import ToolCallContent, ToolCallStatus, ToolCallUpdate
 from acp_adapter.wire import WireModel, given
 from engine.context.tail.results import STATEMENT_TOOL, printed_text
 from engine.core.execution import TextChange

@@ -13,8 +13,8 @@ from typing import Final, assert_never
 from msgspec.structs import replace
 
 from acp_adapter.shown import Facts, Shown
-from acp_adapter.v1.updates.blocks import Step, location, relative, text_block, title_line
-from acp_adapter.v1.updates.shapes import ToolCall, ToolCallLocation
+from acp_adapter.updates.blocks import Step, location, relative, text_block, title_line
+from acp_adapter.updates.shapes import ToolCall, ToolCallLocation
 from engine.core.text import plural
 from engine.log.events import AnyEvent, NodeEvent, RewindingEvent
 from engine.log.events.going_back import RewindBegun, Rewound

@@ -1,0 +1,1 @@
+"""ACP version 2, a draft."""
