@@ -131,7 +131,9 @@ def _tool_call(question: PermissionQuestion, facts: Facts) -> ToolCallPatch:
                 title=title_line(action),
                 kind=kind,
                 status="pending",
-                content=change_content(path, changes, "\n".join(filter(None, (action, note)))),
+                content=change_content(
+                    path, changes, "\n".join(filter(None, (action, note))), removed=kind == "delete"
+                ),
                 locations=[location(facts.spelled(each)) for each in paths],
                 raw_input={"paths": [legible_line(facts.spelled(each)) for each in paths]},
             )

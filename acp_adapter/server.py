@@ -133,7 +133,7 @@ EXACT: Final = frozenset((
     # our own tables of names and values
     "configOptions", "availableCommands",
     # paths that are opened
-    "cwd", "additionalDirectories", "path", "oldPath",
+    "cwd", "additionalDirectories", "path",
 ))  # fmt: skip
 """Keys whose values are sent unchanged at any depth. All other text is display text, and secrets are removed."""
 

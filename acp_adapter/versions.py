@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # loaded in the session and prompt stages
     from acp_adapter.updates import Update
     from engine import Form, PermissionAnswer, PermissionQuestion
 
-VERSIONS: Final = {1: "v1"}
+VERSIONS: Final = {1: "v1", 2: "v2"}
 """The package of each version that is served. """
 
 

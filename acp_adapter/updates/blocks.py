@@ -32,10 +32,11 @@ from acp_adapter.updates.shapes import (
 from acp_adapter.wire import WireModel
 from engine.context.tail.results import REST_LEFT_OUT, STATEMENT_TOOL
 from engine.core.diff import change_size, first_changed_line, unseen_changes
-from engine.core.execution import TextChange
+from engine.core.execution import ExecutionStatus, TextChange
 from engine.core.ids import ToolCallId
 from engine.core.text import as_printed, fenced, legible_line, source_command, source_lines, source_text
 from engine.log.events import session
+from engine.log.events.conversation import ResultStatus
 from engine.log.events.execution import StatementRecorded
 from engine.log.permissions import ASKED_CHARS
 
@@ -232,6 +233,13 @@ def plan_update(entries: Sequence[session.PlanEntry]) -> PlanUpdate:
 # --- ends of calls ----------------------------------------------------------------------------------------------------
 
 
+def end_status(status: ResultStatus | ExecutionStatus) -> ToolCallStatus:
+    """Return the status of a call that ended so."""
+    if status == "cancelled":
+        return "cancelled"
+    return "completed" if status == "ok" else "failed"
+
+
 def ended_call(call: str, status: ToolCallStatus, text: str) -> ToolCallUpdate:
     """Return the end of a call, with its result."""
     return ToolCallUpdate(tool_call_id=call, status=status, content=[text_block(text)])
@@ -257,13 +265,18 @@ def change_title(path: str, changes: Sequence[TextChange], cwd: str, *, removed:
     return title_line(f"{action} {relative(path, cwd)}") + size
 
 
-def change_content(path: str, changes: Sequence[TextChange], note: str) -> list[ToolCallContent]:
+def change_content(
+    path: str, changes: Sequence[TextChange], note: str, *, removed: bool = False
+) -> list[ToolCallContent]:
     """Return each changed region as a diff, and a note on what diffs do not show.
 
     A question and the finished call show the same, so users recognize what they decided about. Editors draw the texts
-    of a diff unchanged, so invisible characters in them are listed in words.
+    of a diff unchanged, so invisible characters in them are listed in words. `removed`: the file was removed.
     """
-    diffs = [Diff(path=path, old_text=change.old, new_text=change.new) for change in changes]
+    diffs = [
+        Diff(path=path, old_text=change.old, new_text=change.new, line=change.line, is_removal=removed)
+        for change in changes
+    ]
     hidden = [] if legible_line(path) == path else [f"the path: {legible_line(path)}"]
     hidden += filter(None, [unseen_changes(changes)])
     notes = [note] * bool(note) + ["\n".join((_INVISIBLE, *hidden))] * bool(hidden)

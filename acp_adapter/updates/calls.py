@@ -36,6 +36,7 @@ from acp_adapter.updates.blocks import (
     command_input,
     command_title,
     content_text,
+    end_status,
     ended_statement,
     is_whole_in_title,
     location,
@@ -62,9 +63,10 @@ TERMINAL_CHARS: Final = 16_384
 NOT_RUN: Final = "A call could not be run:"
 """Heads the thought about a refused call."""
 CANCELLED: Final = "Cancelled"
-_INFO: Final = "terminal_info"
-_OUTPUT: Final = "terminal_output"
-_EXIT: Final = "terminal_exit"
+TERMINAL_INFO: Final = "terminal_info"
+TERMINAL_OUTPUT: Final = "terminal_output"
+TERMINAL_EXIT: Final = "terminal_exit"
+"""Keys in the `_meta` of a call that describe its terminal."""
 _MOST_OUTPUTS: Final = 20
 """Texts of acts' cards that are remembered for one statement."""
 _NONE: Final = "None"
@@ -138,7 +140,7 @@ def file_written(event: FileWritten, shown: Shown, facts: Facts) -> Step:
     update = ToolCallUpdate(
         tool_call_id=shown.card_of(event.tool_call_id),
         title=change_title(event.path, event.changes, facts.cwd, removed=not event.after_digest),
-        content=change_content(event.path, event.changes, event.note),
+        content=change_content(event.path, event.changes, event.note, removed=not event.after_digest),
         locations=change_locations(event.path, event.changes),
     )
     return _with_effect(event, shown), [update]
@@ -172,7 +174,7 @@ def command_output(helper: RunningCall, new: str, text: str, shown: Shown) -> To
 
 def ended(event: ToolResult, shown: Shown, facts: Facts) -> Step:
     """Show the end of a helper, of another program's call, or of a statement that never started."""
-    status: ToolCallStatus = "completed" if event.status == "ok" else "failed"
+    status = end_status(event.status)
     call = shown.unannounced.get(event.tool_call_id)
     if call is not None:
         shown = replace(shown, unannounced=_without(shown, event.tool_call_id))
@@ -208,11 +210,11 @@ def _without_statement(call: ToolCall, event: ToolResult, facts: Facts, status: 
 def replayed_call(call: shapes.ToolCall) -> Sequence[WireModel]:
     """Return the messages that draw the current state of a call: two if it has a terminal with output."""
     meta = call.meta or {}
-    if _INFO not in meta or len(meta) == 1:
+    if TERMINAL_INFO not in meta or len(meta) == 1:
         return [call]
-    later = {key: value for key, value in meta.items() if key != _INFO}
+    later = {key: value for key, value in meta.items() if key != TERMINAL_INFO}
     update = ToolCallUpdate(tool_call_id=call.tool_call_id, status=call.status, meta=later)
-    return [call.model_copy(update={"status": "in_progress", "meta": {_INFO: meta[_INFO]}}), update]
+    return [call.model_copy(update={"status": "in_progress", "meta": {TERMINAL_INFO: meta[TERMINAL_INFO]}}), update]
 
 
 def _with_effect(event: FileWritten | CommandEnded, shown: Shown) -> Shown:
@@ -393,8 +395,8 @@ def _effect(helper: RunningCall | None, shown: Shown) -> Sequence[ToolCallConten
         return []
     command = _command_of(helper, shown)
     match helper.effect:
-        case FileWritten(path=path, changes=changes, note=note):
-            return change_content(path, changes, note)
+        case FileWritten(path=path, changes=changes, note=note, after_digest=after):
+            return change_content(path, changes, note, removed=not after)
         case CommandEnded() as event if command is not None:
             return [*command.ended_content(event), *_changed_files(helper)]
         case _ if command is not None:
@@ -427,7 +429,7 @@ class _Command(NamedTuple):
         requested = self.call.arguments.get("cwd")
         cwd = os.path.normpath(os.path.join(facts.cwd, requested if isinstance(requested, str) else ""))
         tool = TOOLS.get(self.call.tool)
-        info = {_INFO: {"terminal_id": self.call.tool_call_id, "cwd": cwd}}
+        info = {TERMINAL_INFO: {"terminal_id": self.call.tool_call_id, "cwd": cwd}}
         return shapes.ToolCall(
             tool_call_id=self.card,
             title=command_title(self.command),
@@ -481,10 +483,10 @@ class _Command(NamedTuple):
         return [*self.content(), text_block(text), end]
 
     def exit_meta(self, code: int | None, signal: str | None) -> dict[str, Any]:
-        return {_EXIT: {"terminal_id": self.call.tool_call_id, "exit_code": code, "signal": signal}}
+        return {TERMINAL_EXIT: {"terminal_id": self.call.tool_call_id, "exit_code": code, "signal": signal}}
 
     def _output_meta(self, text: str) -> dict[str, Any]:
-        return {_OUTPUT: {"terminal_id": self.call.tool_call_id, "data": text}}
+        return {TERMINAL_OUTPUT: {"terminal_id": self.call.tool_call_id, "data": text}}
 
 
 def _signal_name(event: CommandEnded) -> str | None:

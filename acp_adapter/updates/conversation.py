@@ -10,7 +10,7 @@ active path. Tool calls are in `calls`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, assert_never
+from typing import Final, Literal, assert_never
 
 from msgspec.structs import replace
 
@@ -30,7 +30,6 @@ from acp_adapter.updates.shapes import (
     AgentMessageChunk,
     AgentThoughtChunk,
     SessionInfoUpdate,
-    ToolCallStatus,
     UserMessageChunk,
 )
 from acp_adapter.wire import WireModel, given
@@ -80,7 +79,8 @@ def step(event: ConversationEvent, shown: Shown, facts: Facts, is_live: bool) ->
         case NoCutPossible():
             return _condensation_ended(shown, "failed", f"None of the {event.tokens:,} tokens can be dropped.")
         case RunStop():
-            shown, updates = _condensation_ended(shown, "failed", "It was stopped.")
+            status = "cancelled" if event.cause == "cancelled" else "failed"
+            shown, updates = _condensation_ended(shown, status, "It was stopped.")
             return replace(shown, replay=None), [*updates, _run_ended(event, facts)]
         case _:
             assert_never(event)
@@ -125,14 +125,23 @@ def _condensation_started(event: CondensationRequest, shown: Shown) -> Step:
     if shown.condensing is not None:
         return shown, []
     call = f"condense_{event.event_id}"
-    update = shapes.ToolCall(tool_call_id=call, title="Condense the conversation", kind="think", status="in_progress")
+    update = (
+        shapes.CompactionUpdate(compaction_id=call, status="in_progress")
+        if shown.condensations
+        else shapes.ToolCall(tool_call_id=call, title="Condense the conversation", kind="think", status="in_progress")
+    )
     return replace(shown, condensing=call), [update]
 
 
-def _condensation_ended(shown: Shown, status: ToolCallStatus, text: str) -> Step:
-    if shown.condensing is None:
+def _condensation_ended(shown: Shown, status: Literal["completed", "failed", "cancelled"], text: str) -> Step:
+    call, after = shown.condensing, replace(shown, condensing=None)
+    if call is None:
         return shown, []
-    return replace(shown, condensing=None), [ended_call(shown.condensing, status, text)]
+    if not shown.condensations:
+        return after, [ended_call(call, status, text)]
+    if status == "completed":
+        return after, [shapes.CompactionUpdate(compaction_id=call, status=status, summary=[_text(text)])]
+    return after, [shapes.CompactionUpdate(compaction_id=call, status=status, error=text)]
 
 
 def _rerendered(event: ResultRerendered) -> shapes.ToolCall:

@@ -49,7 +49,7 @@ M = TypeVar("M", bound=WireModel)
 
 _REPLACED: Final = (CurrentModeUpdate, ConfigOptionUpdate, SessionInfoUpdate, PlanUpdate, UsageUpdate)
 """Updates that replace earlier ones field by field, in the order in which they are sent at the end."""
-_FINAL: Final = frozenset({"completed", "failed"})
+_FINAL: Final = frozenset({"completed", "failed", "cancelled"})
 _MOST_WAITING: Final = 1_000
 _USAGE: Final = (ModelCallEnded, ContextMeasured, UsageReported)
 

@@ -197,7 +197,7 @@ def _restored(event: EnvironmentRestored) -> ToolCall:
     )
 
 
-def commands_update(others: Sequence[CommandRow] = ()) -> WireModel:
+def commands_update(others: Sequence[CommandRow] = ()) -> AvailableCommandsUpdate:
     """The available slash commands: ours, and `others` of files and servers."""
     commands = [
         AvailableCommand(

@@ -25,12 +25,17 @@ class Content(WireModel):
 
 
 class Diff(WireModel):
-    """A change of a file: absolute path; `old_text` is null for a new file."""
+    """A change of a file: absolute path; `old_text` is null for a new file.
+
+    Version 1 sends neither `line`, where the old text begins, from 1, nor `is_removal`: the file is removed.
+    """
 
     type: Literal["diff"] = "diff"
     path: str
     new_text: str
     old_text: str | None = None
+    line: Annotated[int, Field(exclude=True)] = 1
+    is_removal: Annotated[bool, Field(exclude=True)] = False
 
 
 class Terminal(WireModel):
@@ -165,6 +170,16 @@ class PlanUpdate(WireModel):
 
     session_update: Literal["plan"] = "plan"
     entries: list[PlanEntry]
+
+
+class CompactionUpdate(WireModel):
+    """A condensation. Only for clients that show these, which are those of version 2."""
+
+    session_update: Literal["compaction_update"] = "compaction_update"
+    compaction_id: str
+    status: Literal["in_progress", "completed", "failed", "cancelled"]
+    summary: list[ContentBlock] | None = None
+    error: str | None = None
 
 
 class UsageUpdate(WireModel):

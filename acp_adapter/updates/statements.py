@@ -25,6 +25,7 @@ from acp_adapter.updates.blocks import (
     announcement,
     answer_text,
     content_text,
+    end_status,
     location,
     markdown_text,
     result_content,
@@ -188,7 +189,7 @@ def _finished(event: ExecutionFinished, shown: Shown, facts: Facts) -> Step:
         content += [Content(content=block) for block in rich]
     update = ToolCallUpdate(
         tool_call_id=running.call,
-        status="completed" if event.status == "ok" else "failed",
+        status=end_status(event.status),
         content=content,
         locations=[location(each.path, each.line) for each in event.locations],
         **given(raw_output=content_text(content) or None),
@@ -257,7 +258,7 @@ def _only_act_finished(event: ExecutionFinished, running: RunningStatement, show
     answer = "" if _repeats(answer, running.outputs) else answer
     update = ToolCallUpdate(
         tool_call_id=running.call,
-        status="completed" if event.status == "ok" else "failed",
+        status=end_status(event.status),
         **given(
             content=None if effect and content == effect else content,  # because an effect is shown at once
             locations=[location(each.path, each.line) for each in act.result.locations] or None,

@@ -10,26 +10,34 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
-import acp_adapter.updates.shapes
-from acp_adapter import v1
+from acp_adapter import v1, v2
 from acp_adapter.conversation import ELICIT, REQUEST_PERMISSION
 from acp_adapter.editor_files import READ, WRITE
 from acp_adapter.jsonrpc.peer import CANCEL_REQUEST
-from acp_adapter.methods import METHODS
 from acp_adapter.requests import Initialized, SignIn
+from acp_adapter.updates import shapes
+from acp_adapter.v2 import shapes as v2_shapes
 from acp_adapter.wire import WireModel
 from engine import __version__
 
 SCHEMAS = Path(__file__).parents[2] / "tests" / "schemas" / "acp"
-Edition = Literal["1", "1 unstable", "2 draft"]
+Edition = Literal["1", "1 unstable", "2 draft", "2 draft, unstable"]
 EDITIONS: Final[dict[Edition, str]] = {
     "1": "v1/schema.json",
     "1 unstable": "v1/schema.unstable.json",
-    "2 draft": "v2/schema.unstable.json",
+    "2 draft": "v2/schema.json",
+    "2 draft, unstable": "v2/schema.unstable.json",
 }
 """The schema of each edition, oldest first."""
+Version = Literal[1, 2]
+VERSIONS: Final[dict[Version, tuple[Edition, ...]]] = {
+    1: ("1", "1 unstable"),
+    2: ("2 draft", "2 draft, unstable"),
+}
+"""The editions of each version."""
 Subject = Literal[
     "methods of agents",
     "methods of clients",
@@ -48,7 +56,8 @@ _PROXY: Final = "for programs between an editor and an agent, which Rewindow is 
 _SUBAGENTS: Final = "Rewindow has no agents below its own"
 _TUNNEL: Final = "servers behind the editor are not reached; the error of `session/new` says so"
 _ADDRESSES: Final = "no question sends the user to an address"
-_SUMMARIES: Final = "a condensation is a tool call of the kind `other`, which every client shows"
+_SUMMARIES: Final = "in version 1, a condensation is a tool call of the kind `think`, which every client shows"
+_CANCELLED_WITH_THE_TURN: Final = "`session/cancel` ends what a turn runs; no call or command goes on beside it"
 WHY: Final[Mapping[str, str]] = {
     "session/archive": _EARLIER_SESSIONS,
     "session/unarchive": _EARLIER_SESSIONS,
@@ -60,22 +69,32 @@ WHY: Final[Mapping[str, str]] = {
     "proxy/initialize": _PROXY,
     "proxy/successor": _PROXY,
     "elicitation/complete": _ADDRESSES,
+    "terminal/cancel": _CANCELLED_WITH_THE_TURN,
+    "tool_call/cancel": _CANCELLED_WITH_THE_TURN,
     "terminal/create": _TERMINALS,
     "terminal/output": _TERMINALS,
     "terminal/wait_for_exit": _TERMINALS,
     "terminal/kill": _TERMINALS,
     "terminal/release": _TERMINALS,
-    "plan_update": "`plan` has the same content, and every client knows it",
+    "user_message_chunk": "version 2 gets whole messages of the user (`user_message`)",
+    "tool_call_content_chunk": "content is sent whole, and output by `terminal_output_chunk`",
+    "plan_update": "in version 1, `plan` has the same content, and every client knows it",
     "plan_removed": "an empty `plan` removes it",
     "compaction_update": _SUMMARIES,
-    "compaction_summary_chunk": _SUMMARIES,
+    "compaction_summary_chunk": "a summary is sent whole",
     "subagent_update": _SUBAGENTS,
     "session_message": _SUBAGENTS,
     "session_message_chunk": _SUBAGENTS,
     "terminal": "only for clients that draw terminals for an agent's commands (`terminal_output` in `_meta`)",
     "audio": "recordings in a prompt are named in its text",
     "promptCapabilities.audio": "recordings in a prompt are named in its text",
+    "session.prompt.audio": "recordings in a prompt are named in its text",
     "mcpCapabilities.acp": _TUNNEL,
+    "session.mcp.acp": _TUNNEL,
+    "session.systemPrompt": "instructions come from [files of the project](instructions.md)",
+    "session.systemPrompt.mode": "as above",
+    "session.systemPrompt.mode.override": "as above",
+    "session.archive": _EARLIER_SESSIONS,
     "sessionCapabilities.systemPrompt": "instructions come from [files of the project](instructions.md)",
     "sessionCapabilities.systemPrompt.mode": "as above",
     "sessionCapabilities.systemPrompt.mode.override": "as above",
@@ -83,34 +102,40 @@ WHY: Final[Mapping[str, str]] = {
     "providers": _PROVIDERS,
     "session": "only its parts say something",
     "session.compaction": _SUMMARIES,
+    "auth": "only its parts say something",
     "session.configOptions": "only its parts say something",
     "subagents": _SUBAGENTS,
     "plan": "`plan` is sent to every client",
     "elicitation": "only its parts say something",
     "elicitation.url": _ADDRESSES,
 }
-"""Why a name of version 1 is not served or used."""
+"""Why a name is not served or used by a version that has it."""
 _HEAD: Final = """\
 # What Rewindow does of ACP
 
 *Generated from `acp_adapter/` and the official schemas by `make docs`; a test fails when it is out of date.*
 
-The Agent Client Protocol has a version 1, unstable additions to it, and a draft of version 2. This page lists every
-method, update, kind of content and capability of the three, and the oldest of them that has it. Rewindow speaks version
-1. Version 2 is not served: the agent answers its clients with version 1.
+The Agent Client Protocol has a version 1 and a draft of version 2, each with unstable additions. Rewindow speaks both:
+`initialize` answers version 1 to clients that ask for version 1, and version 2 to those that ask for a higher one. This
+page lists every method, update, kind of content and capability, the oldest edition that has it, and what each version
+does. A dash says that the version does not have it.
 
 A capability of agents is marked "yes" if `initialize` offers it, and one of clients if Rewindow behaves differently for
-a client that offers it. Beside these, the agent takes the notifications `document/didOpen`, `didChange`, `didSave`,
-`didClose` and `didFocus` of editors that send them, see [editors](editors.md).
+a client that offers it. Beside these, version 1 takes the notifications `document/didOpen`, `didChange`, `didSave`,
+`didClose` and `didFocus` of editors that send them, see [editors](editors.md). Version 2 has no method for files, so
+Rewindow does not know texts that an editor has not saved: it reads and writes files on the disk.
 """
 
 
 class Row(NamedTuple):
-    """A name of the protocol: the oldest edition that has it, whether it is served or used, and why not."""
+    """A name of the protocol: the oldest edition that has it, the versions that serve or use it, and why others do not.
+
+    `served` has each version that has the name.
+    """
 
     name: str
     edition: Edition
-    is_served: bool
+    served: Mapping[Version, bool]
     why: str
 
 
@@ -121,11 +146,13 @@ def page() -> str:
 
 def rows(subject: Subject) -> list[Row]:
     """Return the names of a subject, by edition."""
-    known, served = known_names(subject), served_names(subject)
-    return [
-        Row(name, edition, name in served, "" if name in served or edition == "2 draft" else WHY.get(name, ""))
-        for name, edition in known.items()
-    ]
+    known = known_names(subject)
+    by_version = {version: (_known(subject, version), served_names(subject, version)) for version in VERSIONS}
+    found: list[Row] = []
+    for name, edition in known.items():
+        served = {version: name in here for version, (there, here) in by_version.items() if name in there}
+        found.append(Row(name, edition, served, "" if all(served.values()) else WHY.get(name, "")))
+    return found
 
 
 def known_names(subject: Subject) -> dict[str, Edition]:
@@ -137,32 +164,43 @@ def known_names(subject: Subject) -> dict[str, Edition]:
     return found
 
 
-def served_names(subject: Subject) -> frozenset[str]:
-    """Return the names that the adapter serves, sends, offers or uses."""
+def _known(subject: Subject, version: Version) -> set[str]:
+    return {name for edition in VERSIONS[version] for name in _NAMES[subject](_definitions(edition))}
+
+
+def served_names(subject: Subject, version: Version) -> frozenset[str]:
+    """Return the names that a version of the adapter serves, sends, offers or uses."""
     match subject:
         case "methods of agents":
-            return frozenset((*METHODS, CANCEL_REQUEST))
+            return frozenset((*(v1 if version == 1 else v2).METHODS, CANCEL_REQUEST))
         case "methods of clients":
-            return frozenset(("session/update", REQUEST_PERMISSION, ELICIT, READ, WRITE, CANCEL_REQUEST))
+            files = (READ, WRITE) if version == 1 else ()
+            return frozenset(("session/update", REQUEST_PERMISSION, ELICIT, *files, CANCEL_REQUEST))
         case "updates":
-            return frozenset(_defaults("session_update"))
+            return frozenset(_updates(version))
         case "content of prompts":
-            offered = _initialized()["agentCapabilities"]["promptCapabilities"]
-            return frozenset(kind for kind, mark in _MARKS.items() if mark is None or offered.get(mark))
+            offered = _offered_content(version)
+            return frozenset(kind for kind, mark in _MARKS.items() if mark is None or offered.get(mark) not in _ABSENT)
         case "content of tool calls":
-            return frozenset(_defaults("type")) & set(known_names(subject))
+            module = shapes if version == 1 else v2_shapes
+            return frozenset(_defaults(module, "type")) & set(known_names(subject))
         case "what agents offer":
-            return frozenset(_offered(_initialized()["agentCapabilities"]))
+            return frozenset(_offered(_initialized(version)))
         case "what clients offer":
-            return frozenset(name for name in known_names(subject) if _is_used(name))
+            return frozenset(name for name in known_names(subject) if _is_used(name, version))
 
 
 def _section(subject: Subject) -> str:
-    lines = [f"## {subject.capitalize()}", "", "| name | since | | |", "|---|---|---|---|"]
+    lines = [f"## {subject.capitalize()}", "", "| name | since | 1 | 2 | |", "|---|---|---|---|---|"]
     lines += [
-        f"| `{row.name}` | {row.edition} | {'yes' if row.is_served else 'no'} | {row.why} |" for row in rows(subject)
+        f"| `{row.name}` | {row.edition} | {' | '.join(_cell(row, version) for version in VERSIONS)} | {row.why} |"
+        for row in rows(subject)
     ]
     return "\n".join([*lines, ""])
+
+
+def _cell(row: Row, version: Version) -> str:
+    return "-" if version not in row.served else "yes" if row.served[version] else "no"
 
 
 # --- names of the schemas ---------------------------------------------------------------------------------------------
@@ -222,16 +260,33 @@ _MARKS: Final = {
 
 # --- what the adapter does --------------------------------------------------------------------------------------------
 
+_ABSENT: Final = (None, False)
+"""A mark of a capability that is not offered; version 1 has booleans, version 2 objects."""
 
-def _defaults(field: str) -> Iterator[str]:
-    for shape in vars(acp_adapter.updates.shapes).values():
+
+def _updates(version: Version) -> Iterator[str]:
+    if version == 1:
+        yield from set(_defaults(shapes, "session_update")) - {"compaction_update"}
+    else:
+        yield from _defaults(v2_shapes, "session_update")
+
+
+def _defaults(module: ModuleType, field: str) -> Iterator[str]:
+    for shape in vars(module).values():
         if isinstance(shape, type) and issubclass(shape, WireModel) and field in shape.model_fields:
             yield shape.model_fields[field].default
 
 
-def _initialized() -> dict[str, Any]:
-    ways = (SignIn("agent", "Read the keys", "Reads the keys."),)
-    return v1.write_result("initialize", Initialized(__version__, ways))
+def _initialized(version: Version) -> dict[str, Any]:
+    result = Initialized(__version__, (SignIn("agent", "Read the keys", "Reads the keys."),))
+    if version == 1:
+        return v1.write_result("initialize", result)["agentCapabilities"]
+    return v2.write_result("initialize", result)["capabilities"]
+
+
+def _offered_content(version: Version) -> dict[str, Any]:
+    offered = _initialized(version)
+    return offered["promptCapabilities"] if version == 1 else offered["session"]["prompt"]
 
 
 def _offered(value: dict[str, Any], before: str = "") -> Iterator[str]:
@@ -244,13 +299,15 @@ def _offered(value: dict[str, Any], before: str = "") -> Iterator[str]:
             yield name
 
 
-def _is_used(name: str) -> bool:
+def _is_used(name: str, version: Version) -> bool:
     """Return whether the adapter reads anything else from a client that offers this, however it marks that."""
-    plain = v1.read_params("initialize", {"protocolVersion": 1})
+    read = (v1 if version == 1 else v2).read_params
+    plain = read("initialize", {"protocolVersion": version})
     for mark in (True, {}):
         offered: object = mark
         for key in reversed(name.split(".")):
             offered = {key: offered}
-        if v1.read_params("initialize", {"protocolVersion": 1, "clientCapabilities": offered}) != plain:
+        key = "clientCapabilities" if version == 1 else "capabilities"
+        if read("initialize", {"protocolVersion": version, key: offered}) != plain:
             return True
     return False

@@ -46,11 +46,31 @@ def text_prompt(session: str, text: str) -> Message:
 # --- the handshake ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("requested", [0, 1, 2, 99, 2**40])
-async def test_every_version_is_answered_with_1(requested: int, tmp_path: Path) -> None:
+V1_SHAPE = {"clientCapabilities": {"fs": {"readTextFile": True}}, "clientInfo": {"name": "c", "version": "1"}}
+V2_SHAPE = {"capabilities": {}, "info": {"name": "c", "version": "1"}}
+
+
+@pytest.mark.parametrize("shape", [{}, V1_SHAPE, V2_SHAPE])
+@pytest.mark.parametrize(("requested", "chosen"), [(0, 1), (1, 1), (2, 2), (3, 2), (65535, 2), (2**40, 2)])
+async def test_version_is_negotiated(requested: int, chosen: int, shape: Any, tmp_path: Path) -> None:
     async with in_memory(tmp_path) as client:
-        assert (await client.call("initialize", {"protocolVersion": requested}))["protocolVersion"] == 1
+        answer = await client.call("initialize", {"protocolVersion": requested, **shape})
+        assert answer["protocolVersion"] == chosen
+        assert ("agentCapabilities" in answer, "capabilities" in answer) == (chosen == 1, chosen == 2)
         assert (await client.call("session/list", {}))["sessions"] == []
+        other = "session/load" if chosen == 2 else "auth/login"
+        assert (await client.error(other, {"methodId": "m", "sessionId": "s", "cwd": "/"}))["code"] == -32601
+
+
+async def test_version_can_be_chosen_again_before_a_session(tmp_path: Path) -> None:
+    async with in_memory(tmp_path) as client:
+        for version in (2, 1, 2):
+            assert (await client.call("initialize", {"protocolVersion": version}))["protocolVersion"] == version
+        session = (await client.call("session/new", {"cwd": str(tmp_path)}))["sessionId"]
+        assert (await client.error("initialize", {"protocolVersion": 1}))["code"] == -32600
+        await client.begin_prompt(session, "1")
+        await client.settled()
+        assert client.updates("state_update")
 
 
 @pytest.mark.parametrize("version", ["1", None, True, -1, 1.5, [1]])
@@ -335,3 +355,36 @@ print(sorted(late), sorted(models), len(first) < len(answering) < len(session) <
 def test_stages_load_everything_and_the_first_little() -> None:
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[] ['acp_adapter.v1.handshake'] True"
+
+
+SECOND = """
+import sys
+from acp_adapter import server
+from acp_adapter.connection import load
+from acp_adapter.versions import Versions
+
+for stage in ("answering", "session", "prompt"):
+    load(stage)
+versions = Versions()
+versions.read_params("initialize", {"protocolVersion": 1})
+before = sorted(name for name in sys.modules if name.startswith("acp_adapter.v2"))
+versions.read_params("initialize", {"protocolVersion": 3})
+early = {name for name in sys.modules if name.startswith("acp_adapter.v2")}
+for stage in ("session", "prompt"):
+    load(stage, 2)
+versions.use(2)
+versions.current.client, versions.current.writer(str)
+for method in versions.current.METHODS - {"initialize"}:
+    try:
+        versions.read_params(method, {"prompt": 1})
+    except ValueError:
+        pass
+late = {name for name in sys.modules if name.startswith("acp_adapter.v2")}
+load("answering", 2)
+print(before, sorted(early), late == {name for name in sys.modules if name.startswith("acp_adapter.v2")})
+"""
+
+
+def test_version_2_is_loaded_when_it_is_asked_for() -> None:
+    done = subprocess.run([sys.executable, "-c", SECOND], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[] ['acp_adapter.v2', 'acp_adapter.v2.handshake'] True"

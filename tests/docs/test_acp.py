@@ -7,7 +7,18 @@ from itertools import chain
 
 import pytest
 
-from docs.generator.acp import EDITIONS, SCHEMAS, SUBJECTS, WHY, Subject, known_names, rows, served_names
+from docs.generator.acp import (
+    EDITIONS,
+    SCHEMAS,
+    SUBJECTS,
+    VERSIONS,
+    WHY,
+    Subject,
+    Version,
+    known_names,
+    rows,
+    served_names,
+)
 
 EACH = pytest.mark.parametrize("subject", SUBJECTS)
 
@@ -16,23 +27,22 @@ EACH = pytest.mark.parametrize("subject", SUBJECTS)
 def test_each_name_of_the_schemas_is_served_or_has_a_reason(subject: Subject) -> None:
     found = rows(subject)
     assert len(found) >= 3
-    assert [row.name for row in found if not row.is_served and not row.why and row.edition != "2 draft"] == []
-    assert any(row.is_served for row in found)
+    assert [row.name for row in found if not all(row.served.values()) and not row.why] == []
+    assert all(any(row.served.get(version) for row in found) for version in VERSIONS)
 
 
 def test_reasons_are_only_given_for_names_that_are_not_served() -> None:
-    missing = {
-        row.name for subject in SUBJECTS for row in rows(subject) if not row.is_served and row.edition != "2 draft"
-    }
+    missing = {row.name for subject in SUBJECTS for row in rows(subject) if not all(row.served.values())}
     assert set(WHY) == missing
 
 
 @EACH
-def test_what_is_served_is_in_a_schema(subject: Subject) -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_is_served_is_in_a_schema(subject: Subject, version: Version) -> None:
     own = {"document/didOpen", "document/didChange", "document/didSave", "document/didClose", "document/didFocus"}
     parents = {name.rpartition(".")[0] for name in known_names(subject)}
     parents |= {name.partition(".")[0] for name in known_names(subject)}
-    assert served_names(subject) - set(known_names(subject)) - parents <= own
+    assert served_names(subject, version) - set(known_names(subject)) - parents <= own
 
 
 def test_names_that_only_one_edition_has_are_found() -> None:

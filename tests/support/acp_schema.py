@@ -19,8 +19,13 @@ _SERVED_SHAPES = (
     *("AuthStatusRequest", "AuthStatusResponse", "AuthStatusCapabilities", "AuthState", "AuthAccount"),
 )
 SCHEMAS = Path(__file__).parent.parent / "schemas" / "acp"
-Edition = Literal["stable", "unstable"]
-_FILES: dict[Edition, str] = {"stable": "schema.json", "unstable": "schema.unstable.json"}
+Edition = Literal["stable", "unstable", "2", "2 unstable"]
+_FILES: dict[Edition, str] = {
+    "stable": "v1/schema.json",
+    "unstable": "v1/schema.unstable.json",
+    "2": "v2/schema.json",
+    "2 unstable": "v2/schema.unstable.json",
+}
 
 
 class NotConformantError(AssertionError):
@@ -42,9 +47,9 @@ class Coverage:
         self.contents: Counter[str] = Counter()
         """What tool calls consist of: kinds of content, and `location`."""
 
-    def check(self, message: dict[str, Any], request_method: str | None = None) -> None:
+    def check(self, message: dict[str, Any], request_method: str | None = None, edition: Edition = "stable") -> None:
         """Validates one message and notes it; `request_method` is what a response answers, if that is known."""
-        validate_outgoing(message, request_method)
+        validate_outgoing(message, request_method, edition)
         if "method" in message:
             self.sent[message["method"]] += 1
         elif "result" in message and request_method is not None:
@@ -71,7 +76,8 @@ def validate_outgoing(message: dict[str, Any], request_method: str | None, editi
         _check_params(edition, message)
     elif "error" in message:
         _require(keys == {"id", "error"}, message, f"wrong keys: {sorted(keys)}")
-        _check(edition, "RequestId", message["id"], message)
+        if message["id"] is not None:
+            _check(edition, "RequestId", message["id"], message)
         _check(edition, "Error", message["error"], message)
         text = message["error"]["message"]
         _require(text != "" and "\n" not in text, message, "an error message must be one sentence")
@@ -93,8 +99,8 @@ def _check_params(edition: Edition, message: dict[str, Any]) -> None:
 
 @cache
 def schema(edition: Edition) -> dict[str, Any]:
-    """The vendored schema of ACP v1, the stable one with what the agent serves of the unstable one."""
-    found: dict[str, Any] = json.loads((SCHEMAS / "v1" / _FILES[edition]).read_text(encoding="utf-8"))
+    """A vendored schema of ACP; the stable ones with what the agent serves of the unstable ones."""
+    found: dict[str, Any] = json.loads((SCHEMAS / _FILES[edition]).read_text(encoding="utf-8"))
     if edition == "stable":
         unstable = schema("unstable")["$defs"]
         found["$defs"] |= {name: unstable[name] for name in _SERVED_SHAPES}
@@ -103,6 +109,12 @@ def schema(edition: Edition) -> dict[str, Any]:
         for name in ("fork", "status", "title"):
             found["$defs"][capabilities]["properties"][name] = unstable[capabilities]["properties"][name]
         found["$defs"]["AgentAuthCapabilities"] = unstable["AgentAuthCapabilities"]
+    if edition == "2":
+        unstable = schema("2 unstable")["$defs"]
+        found["$defs"] |= {name: unstable[name] for name in _SERVED_SHAPES if name in unstable}
+        found["$defs"]["AgentAuthCapabilities"] = unstable["AgentAuthCapabilities"]
+        offered = found["$defs"]["SessionCapabilities"]["properties"]
+        offered |= {name: unstable["SessionCapabilities"]["properties"][name] for name in ("fork", "status", "title")}
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.support.acp_schema import Coverage
+from tests.support.acp_schema import Coverage, Edition
 
 Message = dict[str, Any]
 
@@ -19,6 +19,8 @@ class Transcript:
 
     def __init__(self, coverage: Coverage | None = None) -> None:
         self.coverage = coverage or Coverage()
+        self.edition: Edition = "stable"
+        """The schema of the version that `initialize` chose."""
         self.received: list[Message] = []
         self._ids = 0
         self._asked: dict[int | str, str] = {}
@@ -40,7 +42,10 @@ class Transcript:
         """Notes and checks a line that the agent sent."""
         message: Message = json.loads(line)
         self.received.append(message)
-        self.coverage.check(message, self._asked.get(message.get("id")) if "method" not in message else None)
+        asked = self._asked.get(message.get("id")) if "method" not in message else None
+        if asked == "initialize" and "result" in message:
+            self.edition = "2" if message["result"]["protocolVersion"] == 2 else "stable"
+        self.coverage.check(message, asked, self.edition)
         return message
 
     def updates(self, kind: str | None = None) -> list[Message]:

@@ -73,7 +73,8 @@ async def test_every_method_and_update_occurs_and_is_valid(store: MemoryStore, t
         assert await agent.call("logout", {}) == {}
         silent = {name for name, method in METHODS.items() if method.is_notification}
         assert set(agent.coverage.answered) == set(FIRST.METHODS) - silent - {"authenticate"}
-        assert set(agent.coverage.updates) == update_kinds() - {"notice"}  # which only a failing provider causes
+        # Only a failing provider causes notices, and condensations are calls in version 1.
+        assert set(agent.coverage.updates) == update_kinds() - {"notice", "compaction_update"}
         assert set(agent.coverage.calls) == {tool.kind for tool in TOOLS.values()}
         assert set(agent.coverage.contents) == {"content", "diff", "location"}
         assert set(agent.coverage.sent) == {"session/update", "session/request_permission", READ, WRITE}
