@@ -90,6 +90,7 @@ EDITOR: Final = ("file name",)
 WAYS_OUT: Final = {
     "acp": Way("messages of rewindow-acp, its questions and errors among them", ALL, EDITOR),
     "acp load": Way("messages after the session was loaded in another process", ALL, EDITOR),
+    "acp 2": Way("messages of version 2, live and replayed, with the output of terminals", (*MOST, "reply"), EDITOR),
     "acp stderr": Way("its standard error: usage, logs, the reports of its own errors and of a crash", ALL),
     "store": Way("files of the state directory, and what they hold compressed", ALL),
     "export": Way("rewindow export", ALL),
@@ -233,6 +234,10 @@ def acp(left: Left, home: Home, project: Project, variables: dict[str, str]) -> 
     left.said["acp stderr"].append(again.stderr.decode())
     left.said["store"] += [*raw(home.state), *unpacked(home.state)]
     commands(left, home, project, variables, session)
+    with Editor(left, home.state, "--model", "direct", env=variables) as second:
+        version_2(second, session, params)
+        left.said["acp 2"] += [*map(json.dumps, second.received), *shown_by_terminals(second)]
+    left.said["acp stderr"].append(second.stderr.decode())
     with Editor(left, home.state, "--model", "direct", env=variables) as last:
         last.initialize()
         last.call("logout", {"_meta": {"key": key_of("argument")}})
@@ -240,6 +245,31 @@ def acp(left: Left, home: Home, project: Project, variables: dict[str, str]) -> 
         opened = last.call("session/new", {"cwd": str(project.path), "mcpServers": []})["sessionId"]
         last.prompt(opened, "print(open('output.txt').read())", seconds=SECONDS)  # it is known for the process's life
         left.said["acp"] += map(json.dumps, last.received)
+    with Editor(left, home.state, "--model", "direct", env=variables) as out:
+        out.initialize_2()
+        out.call("auth/logout", {})
+
+
+def version_2(agent: Agent, session: str, params: Mapping[str, Any]) -> None:
+    """The session in an editor of version 2, which replays it, and whose terminals show output."""
+    key = key_of("argument")
+    agent.initialize_2()
+    agent.error("auth/login", {"methodId": key})
+    server = {"type": "stdio", **params["mcpServers"][0]}
+    where = {"sessionId": session, "cwd": params["cwd"], "mcpServers": [server]}
+    agent.call("session/resume", {**where, "replayFrom": {"type": "start"}})
+    agent.error("session/resume", {**where, "replayFrom": {"type": key}})
+    agent.error("session/set_config_option", {"sessionId": session, "configId": key, "type": "id", "value": key})
+    agent.error("session/prompt", {"sessionId": "none", "prompt": [{"type": "text", "text": key}]})
+    for typed in ("bash('cat *.txt; env; cat output.txt >&2')", f"raise ValueError({key!r})", "/timeline"):
+        agent.work(session, typed, seconds=SECONDS)
+    agent.call("session/close", {"sessionId": session})
+
+
+def shown_by_terminals(agent: Agent) -> list[str]:
+    """The output that terminals show, which is base64 in its messages."""
+    updates = [*agent.updates("terminal_output_chunk"), *(each.get("output") for each in agent.updates())]
+    return [base64.b64decode(each["data"]).decode() for each in updates if isinstance(each, dict)]
 
 
 def misuse(agent: Agent, session: str) -> None:

@@ -191,6 +191,24 @@ class Agent(Transcript):
     def begin_prompt(self, session_id: str, text: str) -> int:
         return self.begin("session/prompt", {"sessionId": session_id, "prompt": [{"type": "text", "text": text}]})
 
+    # --- version 2 ----------------------------------------------------------------------------------------------
+
+    def initialize_2(self, **capabilities: Any) -> Message:
+        info = {"name": "test", "version": "1"}
+        return self.call("initialize", {"protocolVersion": 2, "info": info, "capabilities": capabilities})
+
+    def work(self, session_id: str, text: str, seconds: float = SECONDS) -> Message:
+        """Prompts in version 2 and returns the state at the end of the work."""
+        count = len(self.idle_states())
+        response = self.response(self.begin_prompt(session_id, text), seconds)
+        assert "messageId" in response["result"], response
+        while len(self.idle_states()) == count:
+            self.next(seconds)
+        return self.idle_states()[-1]
+
+    def idle_states(self) -> list[Message]:
+        return [update for update in self.updates("state_update") if update["state"] == "idle"]
+
     # --- the end ------------------------------------------------------------------------------------------------
 
     def close(self, seconds: float = SECONDS) -> int:
