@@ -76,6 +76,13 @@ DOCUMENTS: Final = {
             "https://agentclientprotocol.com/protocol/v1/{place}",
         ),
         Document(
+            "acp2.schema",
+            "Agent Client Protocol 2 (draft), JSON Schema",
+            "npm @agentclientprotocol/sdk 2.4.0, schema/v2/schema.json",
+            "acp/v2/schema.json",
+            "https://agentclientprotocol.com/protocol/v2/schema",
+        ),
+        Document(
             "vectors.view",
             "Events and the resulting View",
             "view-vectors/1, conformance/specification/vectors/view.json",

@@ -50,6 +50,7 @@ _NOTES: Final = frozenset(
         "discriminator",
         "$defs",
         "definitions",
+        "contentEncoding",
         "$comment",
         "$id",
     }

@@ -31,6 +31,7 @@ examples:
   rewindow-conformance acp --env API_KEY=x --slow-prompt "Count to 500, a number on each line." -- my-agent
   rewindow-conformance acp --jobs 1 --timeout 30 --scenario-timeout 120 -- my-slow-agent
   rewindow-conformance acp -k LOAD -k RESUME -- my-agent
+  rewindow-conformance acp --protocol-version 2 -- my-agent
 
 Each scenario starts the agent in its own process group, and ends it with everything it started. Sessions use an empty
 temporary directory unless --cwd names one. Files and terminals that the client provides are fake. The agent's own
@@ -38,16 +39,26 @@ actions are real.
 """
 
 
+_AGENT_SUITES: Final = {"1": "acp", "2": "acp-2"}
+"""The suite for each version of the protocol."""
+
+
 def configure_acp(parser: argparse.ArgumentParser) -> None:
     """Add the options of `acp`."""
     parser.usage = "rewindow-conformance acp [OPTIONS] -- AGENT [ARGS ...]"
     parser.epilog = _ACP_EPILOG
+    parser.add_argument(
+        "--protocol-version",
+        choices=sorted(_AGENT_SUITES),
+        default="1",
+        help="the version to ask for and judge by; 2 is a draft (default: 1)",
+    )
     add_run_options(parser, add_prompt_options)
 
 
 def run_acp(arguments: argparse.Namespace) -> int:
     """Judge an agent. Return the exit status."""
-    return judge_program("acp", arguments)
+    return judge_program(_AGENT_SUITES[arguments.protocol_version], arguments)
 
 
 # --- acp-client -------------------------------------------------------------------------------------------------------

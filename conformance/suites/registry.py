@@ -17,6 +17,12 @@ def _acp1_agent() -> Suite:
     return suite.SUITE
 
 
+def _acp2_agent() -> Suite:
+    from conformance.suites import acp2_agent
+
+    return acp2_agent.SUITE
+
+
 def _acp1_client() -> Suite:
     from conformance.suites.acp1_client import suite
 
@@ -37,13 +43,14 @@ def _vectors() -> Suite:
 
 SUITES: Final[dict[str, Callable[[], Suite]]] = {
     "acp": _acp1_agent,
+    "acp-2": _acp2_agent,
     "acp-client": _acp1_client,
     "mcp": _mcp_stdio,
     "vectors": _vectors,
 }
-"""Loaders, by the command that runs the suite."""
+"""Loaders, by the command that runs the suite; `acp --protocol-version 2` runs `acp-2`."""
 
 
 def suites_of(protocol: str) -> list[Suite]:
-    """Load the suites of a protocol, one for each side: `acp` and `acp-client` for `acp`."""
+    """Load the suites of a protocol, one for each side and version: `acp`, `acp-2` and `acp-client` for `acp`."""
     return [load() for name, load in SUITES.items() if name.partition("-")[0] == protocol]

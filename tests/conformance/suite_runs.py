@@ -26,6 +26,8 @@ from conformance.transcript import Transcript
 PEERS = Path(__file__).parent / "peers"
 sys.path.insert(0, str(PEERS))  # the peers are standalone programs without a package
 
+import acp2_agent  # noqa: E402
+import acp2_defects  # noqa: E402
 import acp_agent  # noqa: E402
 import acp_client  # noqa: E402
 import acp_client_defects  # noqa: E402
@@ -81,6 +83,12 @@ SUBJECTS = {
         acp_agent.Agent,
         acp_defects.DEFECTS,
         lambda peer, world: peer(world, record_server),
+    ),
+    "acp-2": Subject(
+        r"ACP2-A-[A-Z]+-\d{3}",
+        acp2_agent.Agent,
+        acp2_defects.DEFECTS,
+        lambda peer, world: peer(world),
     ),
     "acp-client": Subject(
         r"ACP1-C-[A-Z]+-\d{3}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -25,27 +26,35 @@ SHOWN = {
 """What must have been tried, so that an agent that offers nothing does not pass."""
 
 
-def test_our_agent_conforms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+SHOWN_2 = {
+    "ACP2-A-AUTH-001",
+    "ACP2-A-PROMPT-002",
+    "ACP2-A-STATE-001",
+    "ACP2-A-CANCEL-001",
+    "ACP2-A-CLOSE-001",
+    "ACP2-A-RESUME-002",
+    "ACP2-A-CONFIG-002",
+}
+"""The same for version 2."""
+LIMITS = ("--timeout", "60", "--scenario-timeout", "120", "--budget", "900")
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "shown"),
+    [("1", ("--allow-always", "--allow-logout"), SHOWN), ("2", (), SHOWN_2)],
+    ids=["version 1", "version 2"],
+)
+def test_our_agent_conforms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, options: Sequence[str], shown: set[str]
+) -> None:
     monkeypatch.setenv("REWINDOW_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("HOME", str(tmp_path))  # whose stored keys the logout removes
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     report = tmp_path / "report.json"
     prompts = ["--prompt", "1 + 1", "--slow-prompt", SLOW, "--tool-prompt", ACTS]
-    options = [
-        "--allow-always",
-        "--allow-logout",
-        "--timeout",
-        "60",
-        "--scenario-timeout",
-        "120",
-        "--budget",
-        "900",
-        "--json",
-        str(report),
-    ]
-    code = main(
-        ["acp", *prompts, *options, "--keep", str(tmp_path / "failures"), "--", str(AGENT), "--model", "direct"]
-    )
+    kept = ["--json", str(report), "--keep", str(tmp_path / "failures")]
+    agent = ["--", str(AGENT), "--model", "direct"]
+    code = main(["acp", "--protocol-version", version, *prompts, *options, *LIMITS, *kept, *agent])
     results = {one["id"]: one for one in json.loads(report.read_text())["results"]}
     assert code == 0, [(one["id"], one["reason"]) for one in results.values() if one["violation"]]
-    assert {name: results[name]["reason"] for name in SHOWN if results[name]["outcome"] != "pass"} == {}
+    assert {name: results[name]["reason"] for name in shown if results[name]["outcome"] != "pass"} == {}
