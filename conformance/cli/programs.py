@@ -31,7 +31,7 @@ examples:
   rewindow-conformance acp --env API_KEY=x --slow-prompt "Count to 500, a number on each line." -- my-agent
   rewindow-conformance acp --jobs 1 --timeout 30 --scenario-timeout 120 -- my-slow-agent
   rewindow-conformance acp -k LOAD -k RESUME -- my-agent
-  rewindow-conformance acp --protocol-version 2 -- my-agent
+  rewindow-conformance acp --protocol-version 2 -- my-new-agent
 
 Each scenario starts the agent in its own process group, and ends it with everything it started. Sessions use an empty
 temporary directory unless --cwd names one. Files and terminals that the client provides are fake. The agent's own

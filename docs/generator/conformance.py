@@ -17,7 +17,7 @@ Generated from the requirements; edit those, then run `make docs`.
 ```
 pip install .          # in a checkout of this repository
 rewindow-conformance acp -- my-agent --its-arguments
-rewindow-conformance acp --protocol-version 2 -- my-agent --its-arguments      # a draft
+rewindow-conformance acp --protocol-version 2 -- my-new-agent
 rewindow-conformance mcp -- my-server --its-arguments
 ```
 

@@ -50,6 +50,7 @@ RUNS = {
     ),
     "rewindow-conformance acp --jobs 1 --timeout 30 --scenario-timeout 120 -- my-slow-agent": Run(added=AGENT),
     "rewindow-conformance acp -k LOAD -k RESUME -- my-agent": Run(),
+    "rewindow-conformance acp --protocol-version 2 -- my-new-agent": Run(),
     "rewindow-conformance acp-client -- my-client --agent {agent}": Run(added=CLIENT),
     'rewindow-conformance acp-client -- my-client --agent {agent} "Hello."': Run(),
     'rewindow-conformance acp-client -- acpx --agent {agent} --cwd {cwd} --approve-all exec "Hello."': Run(
@@ -99,6 +100,7 @@ RUNS = {
 PROGRAMS = {
     "my-agent": "run_acp_agent.py",
     "my-slow-agent": "run_acp_agent.py",
+    "my-new-agent": "run_acp2_agent.py",
     "my-server": "run_mcp_server.py",
     "my-file-server": "run_mcp_server.py",
 }
