@@ -74,6 +74,7 @@ class RunningStatement(Struct, frozen=True):
     user rejected its last act, as the statement's exception says, and `failure` is the error of its last act that
     failed. `outputs` are texts that its acts' cards show. `is_held`: no update has announced it so far. `tool` is the
     tool that it calls, if it is one call and nothing else. Its card is then that of the `act`, once it was called.
+    `due` are the tools that it has not called, if it is several calls and nothing else. Their cards then show it.
     `ended` is the act with its result. `has_acts`: its acts have cards. `number` counts statements.
     `has_planned`: it told the user a plan. `has_contents`: a card of its acts shows contents of an MCP server.
     """
@@ -92,13 +93,14 @@ class RunningStatement(Struct, frozen=True):
     has_planned: bool = False
     is_held: bool = False
     tool: str | None = None
+    due: tuple[str, ...] = ()
     act: ToolCallId | None = None
     ended: EndedCall | None = None
 
     @property
     def is_opening(self) -> bool:
         """Whether it opens an attachment and nobody was told of it."""
-        return self.is_held and self.tool is None
+        return self.is_held and self.tool is None and not (self.due or self.has_acts or self.has_planned)
 
 
 class RunningCall(Struct, frozen=True):

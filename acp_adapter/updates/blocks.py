@@ -49,6 +49,8 @@ _LARGEST_COUNT: Final = (1 << 64) - 1
 _LARGEST_LINE: Final = (1 << 32) - 1
 """Limits of the schema."""
 _INVISIBLE: Final = "Not visible in the diff:"
+_PREPARING: Final = re.compile(r"#.*|import [\w., ]+|from [\w.]+ import [\w, *]+")
+"""Lines that say nothing of what a source does."""
 _PLAIN: Final = re.compile(r"""[\w (){}\[\]'"+=,.:;/%?@-]+""")
 _MARKDOWN: Final = re.compile(r"^ |^[-+] |^\d+[.)] |_|\]\(|\]:| $")
 """Combinations of these characters that Markdown draws as a list, a link or emphasis, or drops."""
@@ -67,12 +69,16 @@ def title_line(text: str) -> str:
 
 
 def source_title(source: str) -> str:
-    """Return the first line of a source that is not blank, and the size of the rest: `import os … +2 lines`."""
+    """Return the first line of a source that acts, and the size of the rest: `os.remove("a.txt") … +2 lines`.
+
+    Blank lines at both ends do not count. Comments and plain imports come first only if there is nothing else.
+    """
     lines = source_lines(source)
     filled = [number for number, line in enumerate(lines) if line.strip()]
     if not filled:
         return "(empty)"
-    head, left_out = _head(lines[filled[0]])
+    first = next((number for number in filled if not _PREPARING.fullmatch(lines[number])), filled[0])
+    head, left_out = _head(lines[first])
     return head + _counted(left_out, filled[-1] - filled[0])
 
 

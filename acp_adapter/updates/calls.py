@@ -53,7 +53,7 @@ from engine.context.tail.results import STATEMENT_TOOL, printed_text
 from engine.core.execution import TextChange
 from engine.core.ids import ToolCallId
 from engine.core.text import as_printed, cut_middle, fenced, more
-from engine.core.toolbox import EDIT, PLAN, ROUTED, TOOLS, call_title, tool_named
+from engine.core.toolbox import EDIT, PLAN, ROUTED, TOOLS, WRITE, call_title, tool_named
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import CommandEnded, FileWritten
 from engine.log.events.session import PermissionAnswered
@@ -84,11 +84,14 @@ def started(event: ToolCall, shown: Shown, facts: Facts) -> Step:
     if event.tool != PLAN and statement is not None and statement.tool == event.tool and statement.act is None:
         return _only_act(event, statement, shown, facts)
     before: Sequence[WireModel] = []
+    is_due = statement is not None and statement.due[:1] == (event.tool,)
+    if statement is not None and is_due:
+        statement = replace(statement, due=statement.due[1:])
     if event.tool == PLAN:  # the user sees the plan, and no card for it; an error is that of the statement
         return shown if statement is None else shown.with_statement(replace(statement, has_planned=True)), before
     if statement is not None:
         shown = shown.with_statement(replace(statement, has_acts=True))
-        if statement.tool is not None:
+        if statement.is_held and not is_due:
             shown, before = announcement(statement.call, shown, facts, "in_progress")
     helper = RunningCall(event, event.tool_call_id)
     return shown.with_helper(helper), [*before, _begun(helper, shown, facts)]
@@ -270,9 +273,10 @@ def _helper_ended(event: ToolResult, shown: Shown, facts: Facts, status: ToolCal
         refused = replace(statement, rejection=event.text) if is_no else replace(statement, failure=event.text)
         after = after.with_statement(refused)
     effect, result = _effect(helper, shown), _result(helper, event, shown, facts)
-    if _tells_only_the_statement(helper, event):
+    is_held = statement is not None and statement.is_held
+    if _tells_only_the_statement(helper, event) and not is_held:
         result = []  # because it returns what the statement works with, and shows if it wants to
-    elif result and event.status == "ok":
+    elif event.status == "ok" and (result or (statement is not None and not statement.is_typed)):
         after = _with_text(helper.call, event.text, after)
     if blocks := contents(event, facts):
         result += blocks
@@ -294,7 +298,7 @@ def _helper_ended(event: ToolResult, shown: Shown, facts: Facts, status: ToolCal
 def _result(helper: RunningCall, event: ToolResult, shown: Shown, facts: Facts) -> list[ToolCallContent]:
     """The result of a helper, unless its effect is already shown; an error message in any case.
 
-    A rejected edit keeps its diff, which the question showed.
+    A rejected change stays, because the question showed it.
     """
     if event.status == "cancelled":
         return [*_proposed(helper.call, facts), shapes.Content(content=TextContent(text=CANCELLED))]
@@ -310,7 +314,10 @@ def _result(helper: RunningCall, event: ToolResult, shown: Shown, facts: Facts) 
 
 
 def _proposed(call: ToolCall, facts: Facts) -> list[ToolCallContent]:
-    """Return the change of an edit that was not made, as its call describes it."""
+    """Return the change of a file that was not made, as its call describes it."""
+    text = call.arguments.get("text")
+    if call.tool == WRITE and isinstance(text, str):  # the call does not say what it would have replaced
+        return [text_block(text)]
     path, old, new = (call.arguments.get(name) for name in ("path", "old", "new"))
     if call.tool != EDIT or not (isinstance(path, str) and isinstance(old, str) and isinstance(new, str)):
         return []
@@ -479,6 +486,8 @@ class _Command(NamedTuple):
         if self.terminals:
             return self.content()
         text = cut_middle(printed_text(event.output.text, event.errors.text), SOURCE_CHARS)
+        if event.reason == CommandEnded.CANCELLED:  # the result says so
+            return self.content(text)
         end = shapes.Content(content=TextContent(text=_end_sentence(event)))
         return [*self.content(), text_block(text), end]
 

@@ -2,7 +2,8 @@
 
 A statement that is one call of a tool has the card of that call, which has no source: its title, its diff or its output
 tell the same (`calls`). So it is announced with the call, and as a statement only if there is a question about it, or
-if it ends without the call.
+if it ends without the call. A statement that is several calls has their cards and none of its own, unless it does
+something that they do not show.
 
 A statement that runs again is a tool call of its own, because the call of its first run shows the first result. It has
 the id of the execution, and shows progress (`3 of 8`), source, result, and whether that differs from the first run.
@@ -10,12 +11,13 @@ the id of the execution, and shows progress (`3 of 8`), source, result, and whet
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final, assert_never
 
 from msgspec.structs import replace
 
-from acp_adapter.content import ContentBlock, TextContent, picture_block
+from acp_adapter.content import ContentBlock, ImageContent, TextContent, picture_block
 from acp_adapter.shown import EndedCall, Facts, ReplayProgress, RunningStatement, Shown
 from acp_adapter.updates import calls
 from acp_adapter.updates.blocks import (
@@ -48,7 +50,7 @@ from engine import StatementRerun
 from engine.context.tail.results import given_text, output_text, result_text
 from engine.core.execution import Captured
 from engine.core.ids import ToolCallId
-from engine.core.only_calls import only_call
+from engine.core.only_calls import only_calls
 from engine.core.text import as_printed, cut_line
 from engine.log.events import ExecutionEvent, ReplayEvent
 from engine.log.events.conversation import ToolResult
@@ -78,6 +80,8 @@ REJECTED: Final = "Stopped by the rejection"
 _REASON_CHARS: Final = 200
 FAILED: Final = "Stopped by the act that failed"
 """The same for one that ended because an act failed."""
+_BARE_REPR: Final = re.compile(r"<[^\n]*>")
+"""What Python says of an object that it cannot describe, such as `<Figure size 640x480 with 1 Axes>`."""
 _COMPARED_CHARS: Final = 1_500
 """Less than half of what a value shows of a long output."""
 
@@ -129,15 +133,19 @@ def _recorded(event: StatementRecorded, shown: Shown) -> Step:
     # What the user attached is part of the prompt, so a statement that opens it is shown only if it fails.
     is_opening = event.statement_kind == "meta"
     title, after = _numbered(source_title(event.source), shown)
-    tool = None if is_opening or after is not shown else only_call(event.source)
+    rest_left_out = model_call is not None and model_call.rest_left_out
+    tools = () if is_opening or after is not shown else only_calls(event.source)
+    due = tools if len(tools) > 1 and not rest_left_out else ()
+    tool = tools[0] if len(tools) == 1 else None
     running = RunningStatement(
         event.tool_call_id,
         None if is_typed or is_opening else event.source,  # the user's text is already on the screen
         is_typed,
-        model_call is not None and model_call.rest_left_out,
+        rest_left_out,
         number=event.index,
-        is_held=is_opening or tool is not None,
+        is_held=is_opening or bool(tool or due),
         tool=tool,
+        due=due,
     )
     after = replace(
         after,
@@ -176,6 +184,10 @@ def _finished(event: ExecutionFinished, shown: Shown, facts: Facts) -> Step:
         return shown.without(event.statement_id), []
     if running.act is not None:
         return _only_act_finished(event, running, shown, facts)
+    if running.is_held and _is_told_by_acts(event, running):
+        answer = _split_result(event)[1] if running.is_typed else ""
+        answers = [_answer(event, answer)] if answer and not _repeats(answer, running.outputs) else []
+        return shown.without(event.statement_id), answers
     shown, before = announcement(running.call, shown, facts)
     plain, rich = _rich(replace(event, pictures=()) if running.has_contents else event, facts)
     own, end = _own(plain, running)
@@ -200,13 +212,15 @@ def _finished(event: ExecutionFinished, shown: Shown, facts: Facts) -> Step:
 
 
 def _rich(event: ExecutionFinished, facts: Facts) -> tuple[ExecutionFinished, Sequence[ContentBlock]]:
-    """Return the execution without its Markdown, and the rich forms of its value as clients draw them."""
+    """Return the execution without what rich forms of its value show better, and these as clients draw them."""
     blocks: list[ContentBlock] = []
     if event.markdown and event.value is not None:
         blocks.append(TextContent(text=markdown_text(event.markdown)))
         event = replace(event, value=None)
-    blocks += [picture_block(picture, facts.picture(picture)) for picture in event.pictures]
-    return event, blocks
+    pictures = [picture_block(picture, facts.picture(picture)) for picture in event.pictures]
+    if any(isinstance(block, ImageContent) for block in pictures) and _BARE_REPR.fullmatch(event.value or ""):
+        event = replace(event, value=None)
+    return event, [*blocks, *pictures]
 
 
 def _seen_answer(event: ExecutionFinished, block: ContentBlock) -> AgentMessageChunk:
@@ -216,6 +230,16 @@ def _seen_answer(event: ExecutionFinished, block: ContentBlock) -> AgentMessageC
 def _is_elsewhere(event: ExecutionFinished, running: RunningStatement) -> bool:
     """Whether the editor shows without a card what the statement did: it opened an attachment, or told a plan."""
     return running.is_opening or (running.is_held and running.has_planned and not result_text(event))
+
+
+def _is_told_by_acts(event: ExecutionFinished, running: RunningStatement) -> bool:
+    """Whether the cards of its acts show all that the statement did."""
+    if not running.has_acts or event.markdown or event.pictures:
+        return False
+    own, end = _own(event, running)
+    if event.status == "ok":
+        return not running.due and not (output_text(own) if running.is_typed else result_text(own))
+    return not output_text(own) and bool(end or (event.status == "cancelled" and running.failure))
 
 
 def _own(event: ExecutionFinished, running: RunningStatement) -> tuple[ExecutionFinished, str]:

@@ -1,8 +1,8 @@
-"""Statements that are one call of a tool: `edit("a.py", "x", "y")`, `tests = bash("make test")`, `print(read("a.py"))`.
+"""Statements that only call tools: `edit("a.py", "x", "y")`, `tests = bash("make test")`, `print(read("a.py"))`.
 
 Python's own functions for removing and renaming files count, as the operations behind them. An adapter shows such a
-statement as that call. Only the source is known here, and a name in it may be bound to something else by then, so the
-adapter waits for the call itself. Pure.
+statement as its calls. Only the source is known here, and a name in it may be bound to something else by then, so the
+adapter waits for the calls themselves. Pure.
 """
 
 from __future__ import annotations
@@ -41,22 +41,26 @@ _COMPUTE: Final = (
 """Parts of arguments that do something of their own."""
 
 
-def only_call(source: str) -> str | None:
-    """Return the name of the tool if a statement is one call of it, else None.
+def only_calls(source: str) -> tuple[str, ...]:
+    """Return the names of the tools that a statement calls, in order, if it does nothing else; empty if it does.
 
-    The value may be assigned to a name or printed, or be an attribute of what the call returns. Imports before it count
-    as part of it.
+    Each value may be assigned to a name or printed, or be an attribute of what the call returns. Imports count as part
+    of the calls.
     """
     if len(source) > _LONGEST:
-        return None
+        return ()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the source, which Python gives again when it runs
             body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    acts = [each for each in body if not isinstance(each, ast.Import)]
-    call = _printed(_value(acts[0])) if len(acts) == 1 else None
+        return ()
+    tools = [_called(each) for each in body if not isinstance(each, ast.Import)]
+    return () if None in tools else tuple(filter(None, tools))
+
+
+def _called(statement: ast.stmt) -> str | None:
+    call = _printed(_value(statement))
     while isinstance(call, ast.Attribute):
         call = call.value
     if not isinstance(call, ast.Call):

@@ -69,8 +69,10 @@ class Tool(Struct, frozen=True, kw_only=True):
 
 
 PLAN: Final = "plan"
-EDIT: Final = "edit"
 """The tool that only tells the user something."""
+WRITE: Final = "write"
+EDIT: Final = "edit"
+"""The tools that change a text file."""
 FETCH: Final = "fetch"
 """The tool that uses the network."""
 ASK: Final = "ask"
@@ -130,7 +132,7 @@ _ROWS: Final = (
         examples=(Example('find("*.md")', "paths of files"),),
     ),
     Tool(
-        name="write",
+        name=WRITE,
         title=("Write {path}",),
         kind="edit",
         group="write-group",

@@ -68,6 +68,7 @@ from .tool_records import (
     answer_text,
     answered_text,
     call_event,
+    cancelled_command_event,
     changed_entries,
     command_event,
     digest_of,
@@ -581,8 +582,11 @@ class ToolCalls:
         may exchange a file for a link while it walks.
         """
 
+        shown: dict[str, list[str]] = {"stdout": [], "stderr": []}
+
         def show(stream: Literal["stdout", "stderr"], text: str) -> None:
             if program.asks:
+                shown[stream].append(text)  # at most what is kept of the output
                 self._context.parts.journal.signal(OutputStreamed(call, stream, text))
 
         cwd = name_text(program.request.cwd)
@@ -602,8 +606,12 @@ class ToolCalls:
                 asked = replace(asked, distrusted=self._context.distrusted())
         if not program.asks:
             return await anyio.to_thread.run_sync(program.answer, await environment.command(asked, show))
-        async with self._compared(call) as changed:
-            outcome = await environment.command(asked, show)
+        try:
+            async with self._compared(call) as changed:
+                outcome = await environment.command(asked, show)
+        except anyio.get_cancelled_exc_class():
+            self._log.append(cancelled_command_event(call, self._execution, cwd, shown))
+            raise
         self._log.append(command_event(call, self._execution, cwd, outcome))
         if asked.domain is None:
             await self._hold_again(environment)

@@ -125,6 +125,25 @@ def command_event(call: ToolCallId, execution_id: ExecutionId, cwd: str, outcome
     )
 
 
+def cancelled_command_event(
+    call: ToolCallId, execution_id: ExecutionId, cwd: str, shown: Mapping[str, Sequence[str]]
+) -> CommandEnded:
+    """Return the event on the end of a command that was cancelled, with the output that was streamed until then."""
+    output, errors = (_streamed("".join(shown[stream])) for stream in ("stdout", "stderr"))
+    return CommandEnded(
+        execution_id=execution_id,
+        tool_call_id=call,
+        cwd=cwd,
+        reason=CommandEnded.CANCELLED,
+        output=output,
+        errors=errors,
+    )
+
+
+def _streamed(text: str) -> Captured:
+    return Captured(text=cut_middle(text, SHOWN_OUTPUT_CHARS), total_bytes=len(text.encode()))
+
+
 def status_of(answer: EffectAnswer) -> ResultStatus:
     """Return the status of the call."""
     if answer.error is None:
@@ -337,11 +356,9 @@ def subject_of(
     source = files[act.paths[-1]]
     old, new = before[act.paths[-1]], _GONE if source is None else before[source]
     changes, note = changes_of(old.data, new.data or b"") if old.data or new.data else ((), "")
-    if source is None:  # a line below says that it is removed
+    if source is None:  # the act says that it is removed
         changes, note = tuple(each for each in changes if each.old), note.partition(" -> ")[0]
-    notes = "\n".join(
-        filter(None, (said, note, old.reason, new.reason, "the file is removed" if source is None else ""))
-    )
+    notes = "\n".join(filter(None, (said, note, old.reason, new.reason)))
     return TreeSubject(act=title, kind=kind, protected=act.protected, paths=paths, changes=changes, note=notes)
 
 

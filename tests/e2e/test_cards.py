@@ -81,7 +81,7 @@ def test_rejected_act_says_so_without_a_traceback(tmp_path: Path, project: Path)
         assert agent.prompt(session, "go") == "end_turn"
         for statement, act in shown_twice(agent, session, project):
             assert (act["status"], statement["status"]) == ("failed", "failed")
-            assert words(act) == "```\nThe user rejected this change.\n```"
+            assert words(act) == "```\nx\n```\n```\nThe user rejected this change.\n```"
             assert words(statement).endswith(f"```\nbegun\n{REJECTED}\n```")
             assert "Traceback" not in words(statement)
     (read,) = (
@@ -217,7 +217,7 @@ ACTS = (
     Act('edit("a.txt", "alpha", "beta")', "edit", "Edit a.txt (+1 -1)", "", ("alpha\n", "beta\n")),
     Act('# A new file.\nwrite("b.txt", "new\\n")', "edit", "Create b.txt (+1)", "", (None, "new\n")),
     Act('import os\nos.rename("b.txt", "c.txt")', "move", "Rename b.txt to c.txt", "", (None, "new\n")),
-    Act('import os\nos.remove("c.txt")', "delete", "Remove c.txt", "```\nthe file is removed\n```", ("new\n", "")),
+    Act('import os\nos.remove("c.txt")', "delete", "Remove c.txt", "", ("new\n", "")),
     Act('edit("none.txt", "x", "y")', "edit", "Edit none.txt", "```\nFileNotFoundError: there is no such file; "),
 )
 
@@ -257,6 +257,59 @@ def test_acts_of_a_statement_repeat_nothing_of_it(tmp_path: Path, project: Path)
             assert words(shown[0]) == f"```python\n{source}\n```\n```\nalpha\n\n42\n```"
             assert words(shown[1]) == ""
             assert words(shown[2]) == "```\n42\n```\nexit code 0"
+
+
+def test_statement_of_several_acts_has_only_their_cards(tmp_path: Path, project: Path) -> None:
+    (project / "a.txt").write_text("alpha\n")
+    source = 'import os\nprint(read("a.txt"))\nedit("a.txt", "alpha", "beta")\nos.rename("a.txt", "b.txt")'
+    model = scripted(tmp_path, {"statement": source}, {"text": "Done."})
+    with Agent(tmp_path / "state", "--model", model) as agent:
+        session = agent.open(project)
+        assert agent.prompt(session, "go") == "end_turn"
+        for shown in shown_twice(agent, session, project):
+            assert [(card["kind"], card["title"], card["status"]) for card in shown] == [
+                ("read", "Read a.txt", "completed"),
+                ("edit", "Edit a.txt (+1 -1)", "completed"),
+                ("move", "Rename a.txt to b.txt", "completed"),
+            ]
+            assert words(shown[0]) == "```\nalpha\n```"
+
+
+@pytest.mark.parametrize(
+    ("earlier", "source", "last"),
+    [
+        ("1", 'write("a.txt", "x")\nedit("none.txt", "x", "y")\nwrite("b.txt", "x")', "Edit none.txt"),
+        ("1", 'write("a.txt", "x")\nwrite("b.txt")', 'write("a.txt", "x") … +1 line'),  # its own error
+        ("1", 'write("a.txt", "x")\nprint(bash("exit 3").code)', 'write("a.txt", "x") … +1 line'),  # its own output
+        ('def edit(*_): bash("true")', 'write("a.txt", "x")\nedit("a.txt", "x", "y")', "Run true"),
+        ("def edit(*_): pass", 'write("a.txt", "x")\nedit("a.txt", "x", "y")', 'write("a.txt", "x") … +1 line'),
+    ],
+    ids=["an act fails", "it fails", "it prints", "another act", "no act"],
+)
+def test_statement_of_several_acts_shows_what_they_do_not(
+    tmp_path: Path, project: Path, earlier: str, source: str, last: str
+) -> None:
+    model = scripted(tmp_path, {"statement": earlier}, {"statement": source}, {"text": "Done."})
+    with Agent(tmp_path / "state", "--model", model) as agent:
+        session = agent.open(project)
+        assert agent.prompt(session, "go") == "end_turn"
+        for shown in shown_twice(agent, session, project):
+            titles = [card["title"] for card in shown[1:]]
+            assert titles[0].startswith(("Create a.txt", "Write a.txt"))
+            assert titles[-1] == last
+            assert ('write("a.txt", "x") … +1 line' in titles) == (last != "Edit none.txt")
+
+
+def test_cancelled_command_keeps_its_output(tmp_path: Path, project: Path) -> None:
+    model = scripted(tmp_path, {"statement": 'bash("echo $((40 + 2)) lines; sleep 60")'})
+    with Agent(tmp_path / "state", "--model", model) as agent:
+        session = agent.open(project)
+        prompt = agent.begin_prompt(session, "go")
+        agent.until(lambda message: "42 lines" in json.dumps(message))
+        agent.notify("session/cancel", {"sessionId": session})
+        assert reason(agent.response(prompt)) == "cancelled"
+        for (card,) in shown_twice(agent, session, project):
+            assert words(card) == f"```\n42 lines\n```\n{CANCELLED}"
 
 
 def test_failed_act_is_explained_once(tmp_path: Path, project: Path) -> None:

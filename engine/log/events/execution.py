@@ -230,10 +230,12 @@ class CommandEnded(Event, frozen=True, kw_only=True):
     """A program that the host ran for a statement has ended. `cwd` is its absolute working directory.
 
     `code` is its exit code, None if a `signal` ended it, or the host: at its time limit (`timed_out`), or for `reason`.
-    `output` has both ends of what it printed, including stderr unless that is in `errors`.
+    `output` has both ends of what it printed, including stderr unless that is in `errors`. The `reason` of a cancelled
+    one is `CANCELLED`; its output is what was shown until then.
     """
 
     kind: ClassVar[str] = "command_ended"
+    CANCELLED: ClassVar[str] = "Cancelled"
 
     execution_id: ExecutionId
     tool_call_id: ToolCallId

@@ -1,10 +1,10 @@
-"""Which statements are one call of a tool, by their source."""
+"""Which statements only call tools, by their source."""
 
 from __future__ import annotations
 
 import pytest
 
-from engine.core.only_calls import only_call
+from engine.core.only_calls import only_calls
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from engine.core.only_calls import only_call
         ("write('a', render())", None),
         ("write('a', [x for x in y])", None),
         ('x = 1\nread("a")', None),
-        ('read("a"); read("b")', None),
+        ('read("a"); read("b").upper()', None),
         ('a = b = read("a")', None),
         ('a.b = read("a")', None),
         ('print(read("a"), read("b"))', None),
@@ -38,4 +38,9 @@ from engine.core.only_calls import only_call
     ],
 )
 def test_only_call(source: str, tool: str | None) -> None:
-    assert only_call(source) == tool
+    assert only_calls(source) == ((tool,) if tool else ())
+
+
+def test_several_calls() -> None:
+    source = 'import os\nx = edit("a.py", "x", "y")\nos.rename("a.py", "b.py")\nprint(read("b.py"))'
+    assert only_calls(source) == ("edit", "rename", "read")

@@ -53,8 +53,8 @@ def tree(root: Path) -> dict[str, bytes | None]:
 @pytest.mark.parametrize(
     ("operation", "arguments", "kind", "diff", "note"),
     [
-        ("remove", {"path": "a"}, "delete", {"a": [("one\n", "")]}, "the file is removed"),
-        ("remove", {"path": "b"}, "delete", {"b": []}, "binary, 2 bytes\nthe file is removed"),
+        ("remove", {"path": "a"}, "delete", {"a": [("one\n", "")]}, ""),
+        ("remove", {"path": "b"}, "delete", {"b": []}, "binary, 2 bytes"),
         ("rename", {"path": "n", "source": "a"}, "move", {"a": [], "n": [(None, "one\n")]}, ""),
         ("rmtree", {"path": "d"}, "delete", {"d": [], "d/g": []}, "1 file in it:\ng"),
         ("mkdir", {"path": "n", "mode": 0o777}, "edit", {"n": []}, ""),
