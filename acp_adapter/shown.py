@@ -75,6 +75,8 @@ class RunningStatement(Struct, frozen=True):
     failed. `outputs` are texts that its acts' cards show. `is_held`: no update has announced it so far. `tool` is the
     tool that it calls, if it is one call and nothing else. Its card is then that of the `act`, once it was called.
     `due` are the tools that it has not called, if it is several calls and nothing else. Their cards then show it.
+    `title` is the title of its card, if that is not its source. `rerun` is the kind of replay that runs it again.
+    `is_answered`: its acts are answered from the record, so they are not done, and have no cards.
     `ended` is the act with its result. `has_acts`: its acts have cards. `number` counts statements.
     `has_planned`: it told the user a plan. `has_contents`: a card of its acts shows contents of an MCP server.
     """
@@ -94,6 +96,9 @@ class RunningStatement(Struct, frozen=True):
     is_held: bool = False
     tool: str | None = None
     due: tuple[str, ...] = ()
+    title: str = ""
+    rerun: str = ""
+    is_answered: bool = False
     act: ToolCallId | None = None
     ended: EndedCall | None = None
 

@@ -202,17 +202,23 @@ _OPENING_CHARS: Final = 400
 """Limit for a statement that opens an attachment, because it may hold the attachment's whole text."""
 
 
-def announced_statement(event: StatementRecorded, running: RunningStatement, title: str = "") -> ToolCall:
-    """Return the call that announces a statement; without a `title` that is its source."""
+def announced_statement(
+    event: StatementRecorded, running: RunningStatement, status: ToolCallStatus = "pending"
+) -> ToolCall:
+    """Return the call that announces a statement."""
     limit = _OPENING_CHARS if event.statement_kind == "meta" else ASKED_CHARS
     return ToolCall(
-        tool_call_id=event.tool_call_id,
-        title=title or source_title(event.source),
+        tool_call_id=running.call,
+        title=running.title or source_title(event.source),
         name=STATEMENT_TOOL,
         kind="execute",
-        status="pending",
+        status=status,
         content=statement_content(running),
-        raw_input={**source_input(event.source, limit), "statement": event.index},
+        raw_input={
+            **source_input(event.source, limit),
+            "statement": event.index,
+            **({"mode": running.rerun} if running.rerun else {}),
+        },
     )
 
 
@@ -221,8 +227,9 @@ def announcement(call: ToolCallId, shown: Shown, facts: Facts, status: ToolCallS
     for statement, running in shown.statements.items():
         recorded = facts.statement(statement) if running.call == call and running.is_held else None
         if recorded is not None:
-            announced = announced_statement(recorded, running).model_copy(update={"status": status})
-            return shown.with_statement(replace(running, is_held=False)), [announced]
+            return shown.with_statement(replace(running, is_held=False)), [
+                announced_statement(recorded, running, status)
+            ]
     return shown, []
 
 

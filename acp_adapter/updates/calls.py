@@ -81,6 +81,8 @@ def started(event: ToolCall, shown: Shown, facts: Facts) -> Step:
     if event.parent_id is None:
         return replace(shown, unannounced={**shown.unannounced, event.tool_call_id: event}), []
     statement = shown.statement_of(event.parent_id)
+    if event.tool != PLAN and statement is not None and statement.is_answered:
+        return shown, []
     if event.tool != PLAN and statement is not None and statement.tool == event.tool and statement.act is None:
         return _only_act(event, statement, shown, facts)
     before: Sequence[WireModel] = []

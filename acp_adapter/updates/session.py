@@ -1,8 +1,8 @@
 """Updates for the session itself: mode, options, title, usage, sandbox, MCP servers, slash commands.
 
-A rebuilt namespace is a tool call, because editors show these in the conversation. News of the sandbox and of servers
-are notices if the editor shows these, else thoughts, which it folds. They are told when they happen, so a load has
-none.
+A namespace that was rebuilt with differences is a tool call, because editors show these in the conversation. News of
+the sandbox and of servers are notices if the editor shows these, else thoughts, which it folds. They are told when they
+happen, so a load has none.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _told(
     """Tell news of the sandbox or a server, unless the last news of it was the same."""
     match event:
         case EnvironmentRestored():
-            return shown, [_restored(event)]
+            return shown, [_restored(event)] if event.sentences else []
         case DomainEntered():
             subject, title = "", SANDBOXED if event.held else NOT_SANDBOXED
             sentence, is_bad = entered_sentence(event), not event.held

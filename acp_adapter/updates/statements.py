@@ -31,7 +31,6 @@ from acp_adapter.updates.blocks import (
     location,
     markdown_text,
     result_content,
-    source_input,
     source_title,
     statement_content,
     text_block,
@@ -134,25 +133,28 @@ def _recorded(event: StatementRecorded, shown: Shown) -> Step:
     is_opening = event.statement_kind == "meta"
     title, after = _numbered(source_title(event.source), shown)
     rest_left_out = model_call is not None and model_call.rest_left_out
-    tools = () if is_opening or after is not shown else only_calls(event.source)
-    due = tools if len(tools) > 1 and not rest_left_out else ()
-    tool = tools[0] if len(tools) == 1 else None
+    tools = () if is_opening or rest_left_out else only_calls(event.source)
     running = RunningStatement(
         event.tool_call_id,
         None if is_typed or is_opening else event.source,  # the user's text is already on the screen
         is_typed,
         rest_left_out,
         number=event.index,
-        is_held=is_opening or bool(tool or due),
-        tool=tool,
-        due=due,
+        is_held=is_opening or bool(tools),
+        title=title,
+        **_acts(tools),
     )
     after = replace(
         after,
         statements={**after.statements, event.statement_id: running},
         unannounced={other: call for other, call in after.unannounced.items() if other != event.tool_call_id},
     )
-    return after, [] if running.is_held else [announced_statement(event, running, title)]
+    return after, [] if running.is_held else [announced_statement(event, running)]
+
+
+def _acts(tools: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields of a statement that calls these tools and does nothing else."""
+    return {"tool": tools[0]} if len(tools) == 1 else {"due": tools}
 
 
 def asked(event: PermissionAsked, shown: Shown, facts: Facts) -> Step:
@@ -173,6 +175,12 @@ def _started(event: ExecutionStarted, shown: Shown, facts: Facts) -> Step:
     if statement is not None:
         return _rerun_started(event, statement, shown)
     running = shown.statements.get(event.statement_id)
+    if running is not None and event.answered and not running.is_opening:
+        shown, before = announcement(running.call, shown, facts, "in_progress")
+        running = replace(running, is_held=False, is_answered=True, tool=None, due=())
+        if before:
+            return shown.with_statement(running), before
+        shown = shown.with_statement(running)
     if running is None or running.is_held:
         return shown, []
     return shown, [ToolCallUpdate(tool_call_id=running.call, status="in_progress")]
@@ -278,6 +286,7 @@ def _only_act_finished(event: ExecutionFinished, running: RunningStatement, show
         content.append(text_block(printed))
     if event.status != "ok" and act.result.status == "ok":
         content.append(text_block(given_text(replace(event, displays=(), value=None))))
+    content += _differences(running)
     _, answer = _split_result(event) if running.is_typed else ("", "")
     answer = "" if _repeats(answer, running.outputs) else answer
     update = ToolCallUpdate(
@@ -340,20 +349,22 @@ def rerun_update(rerun: StatementRerun) -> WireModel:
 
 
 def _rerun_started(event: ExecutionStarted, statement: StatementRecorded, shown: Shown) -> Step:
-    """Announce a statement that runs again in a replay."""
+    """Announce a statement that runs again in a replay. If it only calls tools, live, their cards show that."""
     replay = (shown.replay or ReplayProgress(1)).next()
-    running = RunningStatement(ToolCallId(event.execution_id), statement.source, is_typed=False)
-    call = ToolCall(
-        tool_call_id=event.execution_id,
+    tools = () if event.mode != "live" or event.answered else only_calls(statement.source)
+    running = RunningStatement(
+        ToolCallId(event.execution_id),
+        statement.source,
+        is_typed=False,
+        number=statement.index,
+        is_held=bool(tools),
         title=title_line(replay.numbered(f"Run statement {statement.index} again")),
-        name="python",
-        kind="execute",
-        status="in_progress",
-        content=statement_content(running, SOURCE_CHARS),
-        raw_input={**source_input(statement.source), "statement": statement.index, "mode": event.mode},
+        rerun=event.mode or "",
+        is_answered=event.answered,
+        **_acts(tools),
     )
     shown = replace(shown, replay=replay, statements={**shown.statements, event.statement_id: running})
-    return shown, [call]
+    return shown, [] if running.is_held else [announced_statement(statement, running, "in_progress")]
 
 
 def _differences(running: RunningStatement) -> list[ToolCallContent]:

@@ -12,10 +12,12 @@ import pytest
 from acp_adapter.updates.calls import CANCELLED, NOT_RUN
 from acp_adapter.updates.files import RESTORED
 from acp_adapter.updates.statements import DIFFERENT, FAILED, REJECTED
+from engine.context.models.local import OPENED, UNSEEN_PICTURE
 from engine.context.models.written_replies import WRONG_ARGUMENTS
 from tests.support.agents import Agent
 from tests.support.llm_answers import CHAT, chat
 from tests.support.llm_server import llm_server
+from tests.support.pictures import image_block, png
 from tests.support.scripts import asks_permission, load, logged, reason, runs, scripted, transcript
 
 
@@ -298,6 +300,62 @@ def test_statement_of_several_acts_shows_what_they_do_not(
             assert titles[0].startswith(("Create a.txt", "Write a.txt"))
             assert titles[-1] == last
             assert ('write("a.txt", "x") … +1 line' in titles) == (last != "Edit none.txt")
+
+
+def seen_titles(agent: Agent, session: str, command: str) -> list[tuple[str, str, str]]:
+    """The cards of a command: kinds, titles and status."""
+    before = len(agent.updates())
+    assert agent.prompt(session, command) == "end_turn"
+    return [(card["kind"], card["title"], card["status"]) for card in cards(agent.updates()[before:])]
+
+
+def test_acts_that_run_again_have_one_card(tmp_path: Path, project: Path) -> None:
+    (project / "a.txt").write_text("alpha\n")
+    with Agent(tmp_path / "state") as agent:
+        session = agent.open(project)
+        for source in ('x = read("a.txt")', 'write("b.txt", "one")\nwrite("c.txt", "two")', 'bash("exit 0")', "x = 1"):
+            agent.prompt(session, source)
+        assert seen_titles(agent, session, "/replay 1 4 --live") == [
+            ("read", "Read a.txt", "completed"),
+            ("edit", "Write b.txt", "completed"),  # it has that text already
+            ("edit", "Write c.txt", "completed"),
+            ("execute", "Run exit 0", "completed"),
+            ("execute", "Run statement 4 again (4 of 4)", "completed"),
+        ]
+        live = '/edit 2 --live\nwrite("b.txt", "uno")\nwrite("c.txt", "due")'
+        assert seen_titles(agent, session, live)[1:] == [
+            ("edit", "Edit b.txt (+1 -1)", "completed"),
+            ("edit", "Edit c.txt (+1 -1)", "completed"),
+            ("execute", "Run exit 0", "completed"),
+            ("execute", "x = 1 (3 of 3)", "completed"),
+        ]
+
+
+def test_acts_that_the_record_answers_have_no_card(tmp_path: Path, project: Path) -> None:
+    with Agent(tmp_path / "state") as agent:
+        session = agent.open(project)
+        for source in ("x = 1", 'write("b.txt", "one")', 'write("c.txt", "one")\nplan([{"content": "Go on"}])'):
+            agent.prompt(session, source)
+        assert seen_titles(agent, session, "/edit 1\nx = 2")[1:] == [
+            ("execute", "x = 2 (1 of 3)", "completed"),
+            ("execute", 'write("b.txt", "one") (2 of 3)', "completed"),
+            ("execute", 'write("c.txt", "one") … +1 line (3 of 3)', "completed"),
+        ]
+        (failed,) = (
+            card for card in seen_titles(agent, session, '/edit 2\nwrite("b.txt", "two")') if card[2] == "failed"
+        )
+        assert failed == ("execute", 'write("b.txt", "two") (1 of 2)', "failed")
+
+
+def test_prompt_that_is_only_a_picture_or_a_mention(tmp_path: Path, project: Path) -> None:
+    (project / "a.txt").write_text("alpha\n")
+    link = {"type": "resource_link", "uri": (project / "a.txt").as_uri(), "name": "a.txt"}
+    with Agent(tmp_path / "state") as agent:
+        session = agent.open(project)
+        for block, answer in ((image_block(png()), UNSEEN_PICTURE), (link, OPENED)):
+            before = len(agent.text())
+            agent.call("session/prompt", {"sessionId": session, "prompt": [block]})
+            assert agent.text()[before:] == answer
 
 
 def test_cancelled_command_keeps_its_output(tmp_path: Path, project: Path) -> None:

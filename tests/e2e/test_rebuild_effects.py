@@ -234,7 +234,7 @@ def test_reload_repeats_no_effect_and_names_each_refused_one(tmp_path: Path, out
     for number, name in enumerate(ways):
         lines = [line for line in restored["divergences"] if line.startswith(f"<statement {2 * number + 1}> ")]
         words = (
-            ("was not allowed to call",) if name in AT_ONCE else ("was not allowed to call", "continues", "turned off")
+            ("was not allowed to call",) if name in AT_ONCE else ("was not allowed to call", "continues", "was stopped")
         )
         assert any(word in line for word in words for line in lines), (name, lines)
         assert all(line in told for line in lines)

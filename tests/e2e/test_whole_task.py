@@ -52,7 +52,8 @@ def test_whole_task(tmp_path: Path, editor: str) -> None:
     asked = [message["params"]["toolCall"] for message in played.asked]
     assert {question["toolCallId"] for question in asked} <= shown_cards.keys()
     assert all(question["kind"] == shown_cards[question["toolCallId"]]["kind"] for question in asked)
-    assert played.later[-2].blocks == [{"type": "text", "text": "You are welcome, whenever you need more."}]
+    assert [entry.kind for entry in played.later] == ["prompt", "message", "stop"]  # a rebuild is no act
+    assert played.later[1].blocks == [{"type": "text", "text": "You are welcome, whenever you need more."}]
 
 
 def test_repeated_line_is_found() -> None:

@@ -58,7 +58,7 @@ class Agent(Transcript):
             stderr=subprocess.PIPE,
             env={**os.environ, "REWINDOW_STATE_DIR": str(state_dir), **(env or {})},
         )
-        self.stderr = bytearray()
+        self.stderr: bytearray = bytearray()
         self._threads = [threading.Thread(target=self._read), threading.Thread(target=self._read_errors)]
         for thread in self._threads:
             thread.start()

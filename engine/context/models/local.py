@@ -48,6 +48,12 @@ For a language model: `rewindow auth add anthropic` (or openai, google), then ch
 To script replies: REWINDOW_MODEL=scripted:REPLIES.jsonl."""
 
 
+OPENED: Final = "It is open as a view. /views lists all that is open."
+UNSEEN_PICTURE: Final = """\
+No language model is configured, so nothing looks at pictures. For a language model: `rewindow auth add anthropic` (or \
+openai, google), then choose it with /model. To open a picture's file here: view("picture.png")."""
+
+
 def _help() -> str:
     """Explain the direct model, and how to configure another."""
     if find_spec("pydantic_ai") is not None:
@@ -86,7 +92,8 @@ class DirectModel:
             case UserMessage(attachments=attachments) if any(map(is_long_text, attachments)):
                 yield TextDelta(f"A statement may have at most {MAX_TEXT_CHARS:,} characters.")
             case UserMessage(text=text, attachments=attachments) if attachments and not text.strip():
-                yield TextDelta("/views lists what is open.")
+                is_picture = all(attachment.picture is not None for attachment in attachments)
+                yield TextDelta(UNSEEN_PICTURE if is_picture else OPENED)
             case UserMessage(text=text):
                 source = statement_in(text if prompt.typed is None else prompt.typed)
                 yield StatementAsked(source, typed=True) if source is not None else TextDelta(_help())

@@ -223,7 +223,7 @@ async def test_progress_is_shown_and_a_cancel_reaches_the_server(
         session.cancel()
         assert (await ticket.end()).cause == "cancelled"
         monkeypatch.setattr(module, "CALL_SECONDS", 0.05)
-        assert "did not answer within 0.05 s, and was told to stop" in await failed(session, "test.slow()")
+        assert "did not answer within 0.05 s, so the call was cancelled" in await failed(session, "test.slow()")
         assert len(requests(record, "notifications/cancelled")) == 2
 
 

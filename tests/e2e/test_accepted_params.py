@@ -1,0 +1,169 @@
+"""All that the agent accepts, by the schema: each message whole and with one thing changed, to the real agent.
+
+What a reader of the schema cannot read is refused with "invalid params", and what it can read is accepted.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from acp_adapter.jsonrpc.messages import Code
+from conformance.documents import json_document
+from conformance.values import as_list, as_object, is_list, is_object
+from tests.support.acp_schema import schema
+from tests.support.agents import Agent
+from tests.support.pictures import png
+from tests.support.schema_cases import UNKNOWN, Case, Cases
+from tests.support.scripts import asks_permission, reason, scripted
+
+SESSION = "$SESSION"
+CWD = "$CWD"
+KNOWN: dict[str, Any] = {
+    "sessionId": SESSION,
+    "cwd": CWD,
+    "additionalDirectories": [CWD],
+    "uri": f"file://{CWD}/a.txt",
+    "url": "http://127.0.0.1:9/",
+    "command": "/nonexistent/server",
+    "args": ["--help"],
+    "data": b64encode(png()).decode(),
+    "blob": b64encode(png()).decode(),
+    "mimeType": "image/png",
+    "text": "hello there, my friend",
+    "protocolVersion": 1,
+    "modeId": "ask",
+    "configId": "mode",
+    "value": "ask",
+    "cursor": None,
+    "requestId": 987_654,
+}
+STABLE = (
+    *("InitializeRequest", "AuthenticateRequest", "LogoutRequest", "NewSessionRequest", "LoadSessionRequest"),
+    *("ListSessionsRequest", "DeleteSessionRequest", "ResumeSessionRequest", "CloseSessionRequest"),
+    *("SetSessionModeRequest", "SetSessionConfigOptionRequest", "PromptRequest"),
+    *("CancelNotification", "CancelRequestNotification"),
+)
+UNSTABLE = ("ForkSessionRequest", "SetSessionTitleRequest", "SessionStatusRequest", "AuthStatusRequest")
+NOT_ADVERTISED = ("systemPrompt",)
+"""Properties that the agent does not read."""
+NOTIFICATIONS = frozenset({"session/cancel", "$/cancel_request"})
+CONSUMING = frozenset({"session/close", "session/delete"})
+SAMPLE = 40
+
+
+def every_case() -> list[Case]:
+    editions = ((json_document("acp1.schema"), STABLE), (schema("unstable"), UNSTABLE))
+    return [
+        case
+        for document, names in editions
+        for name in names
+        for case in Cases(document, KNOWN, NOT_ADVERTISED).of(name)
+    ]
+
+
+def sampled(cases: list[Case]) -> list[Case]:
+    """Each message whole, and some of the others."""
+    whole = [case for case in cases if case.is_whole]
+    return whole + Random(5).sample([case for case in cases if not case.is_whole], SAMPLE)
+
+
+def is_refused(case: Case) -> bool:
+    """Whether the agent may refuse what it can read, because it does not serve this."""
+    params = as_object(case.params)
+    blocks = [as_object(block) for block in as_list(params.get("prompt"))]
+    servers = [as_object(server) for server in as_list(params.get("mcpServers"))]
+    return (
+        case.method in ("authenticate", "logout", "auth/status")  # nothing to sign in to without a stored key
+        or case.change in ('cursor "a text"', "value true")  # no cursor of the agent's, and no option of that type
+        or (case.method == "session/prompt" and not blocks)
+        or any(each.get("type") in ("audio", "acp") for each in (*blocks, *servers))
+        or any("blob" in as_object(block.get("resource")) for block in blocks)
+    )
+
+
+def filled(value: Any, session: str, cwd: Path) -> Any:
+    if is_object(value):
+        return {key: filled(item, session, cwd) for key, item in value.items()}
+    if is_list(value):
+        return [filled(item, session, cwd) for item in value]
+    return value.replace(SESSION, session).replace(CWD, str(cwd)) if isinstance(value, str) else value
+
+
+def problem(agent: Agent, case: Case, params: Any) -> str:
+    """What is wrong with the answer; empty if nothing is."""
+    response = agent.response(agent.begin(case.method, params))
+    code = response.get("error", {}).get("code")
+    if not case.is_readable:
+        return "" if code == Code.INVALID_PARAMS else f"was answered with {response}"
+    return "" if code is None or (is_refused(case) and code == Code.INVALID_PARAMS) else f"was refused with {response}"
+
+
+def problems(agent: Agent, cases: list[Case], project: Path) -> list[str]:
+    beginning = [case for case in cases if case.method == "initialize"]  # not while a session is open
+    found = [f"{case}: {wrong}" for case in beginning if (wrong := problem(agent, case, case.params))]
+    session = agent.open(project)
+    for case in cases:
+        if case in beginning:
+            continue
+        params = filled(case.params, agent.new_session(project) if case.method in CONSUMING else session, project)
+        if case.method in NOTIFICATIONS:
+            agent.notify(case.method, params)
+        elif wrong := problem(agent, case, params):
+            found.append(f"{case}: {wrong}"[:300])
+    assert agent.prompt(session, "hello there") == "end_turn"
+    return found
+
+
+@pytest.fixture
+def folder(project: Path) -> Path:
+    (project / "a.txt").write_text("one\n")
+    return project
+
+
+def test_sample_of_all_that_is_accepted(tmp_path: Path, folder: Path) -> None:
+    with Agent(tmp_path / "state") as agent:
+        assert problems(agent, sampled(every_case()), folder) == []
+        assert b"Traceback" not in agent.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", sorted({case.method for case in every_case()}))
+def test_all_that_is_accepted(tmp_path: Path, folder: Path, method: str) -> None:
+    with Agent(tmp_path / "state") as agent:
+        assert problems(agent, [case for case in every_case() if case.method == method], folder) == []
+        assert b"Traceback" not in agent.stderr
+
+
+@pytest.mark.slow
+def test_only_an_approval_approves(tmp_path: Path, folder: Path) -> None:
+    """Answers of the client, too: whatever comes as an answer to a question, the turn ends."""
+    known = {"optionId": "allow_once", "outcome": {"outcome": "selected", "optionId": "allow_once"}}
+    cases = Cases(json_document("acp1.schema"), known).of("RequestPermissionResponse")
+    assert len(cases) > 30
+    sources = [f'write("{number}.txt", "x")' for number in range(len(cases))]
+    model = scripted(tmp_path, *(reply for source in sources for reply in ({"statement": source}, {"text": "Done."})))
+    with Agent(tmp_path / "state", "--model", model, permission=None) as agent:
+        session = agent.open(folder)
+        for number, case in enumerate(cases):
+            prompt = agent.begin_prompt(session, "go")
+            agent.answer(agent.until(asks_permission), case.params)
+            assert reason(agent.response(prompt)) in ("end_turn", "cancelled")
+            assert (folder / f"{number}.txt").exists() == case.is_readable, case
+        assert b"Traceback" not in agent.stderr
+
+
+def test_cases_know_the_marks_of_the_schema() -> None:
+    cases = {str(case): case.is_readable for case in every_case()}
+    assert cases["session/new "]
+    assert cases[f"session/new  +{UNKNOWN}"]
+    assert cases["session/new mcpServers null"]  # default-on-null
+    assert not cases["session/new mcpServers left out"]
+    assert not cases["session/new cwd 7"]
+    assert cases["session/prompt prompt.0.annotations.audience.0 7"]  # skip-invalid-items
+    assert cases["session/prompt prompt.0.annotations 7"]  # default-on-error
+    assert not cases["session/prompt prompt.0.type 7"]
