@@ -53,7 +53,7 @@ from engine.context.tail.results import STATEMENT_TOOL, printed_text
 from engine.core.execution import TextChange
 from engine.core.ids import ToolCallId
 from engine.core.text import as_printed, cut_middle, fenced, more
-from engine.core.toolbox import EDIT, PLAN, ROUTED, TOOLS, WRITE, call_title, tool_named
+from engine.core.toolbox import EDIT, PLAN, RENAME, ROUTED, TOOLS, WRITE, call_title, tool_named
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import CommandEnded, FileWritten
 from engine.log.events.session import PermissionAnswered
@@ -139,6 +139,8 @@ def file_written(event: FileWritten, shown: Shown, facts: Facts) -> Step:
     if event.unshown:
         if helper is None or not event.changes or not _is_tree_function(helper.call):
             return shown, []
+        if _is_same_file(helper.call, event, facts):
+            event = replace(event, changes=())
         # The title already names the action, such as a rename, and the diff is only one half of it.
         content = change_content(event.path, event.changes, event.note)
         return _with_effect(event, shown), [ToolCallUpdate(tool_call_id=helper.card, content=content)]
@@ -149,6 +151,14 @@ def file_written(event: FileWritten, shown: Shown, facts: Facts) -> Step:
         locations=change_locations(event.path, event.changes),
     )
     return _with_effect(event, shown), [update]
+
+
+def _is_same_file(call: ToolCall, event: FileWritten, facts: Facts) -> bool:
+    """Whether the call renamed a file of the session's directory to a free name, so that no text is new in it."""
+    source = call.arguments.get("source")
+    is_rename = call.tool == RENAME and isinstance(source, str)
+    inside = is_rename and os.path.normpath(os.path.join(facts.cwd, str(source))).startswith(f"{facts.cwd}/")
+    return inside and all(change.old is None for change in event.changes)
 
 
 def command_ended(event: CommandEnded, shown: Shown, is_live: bool) -> Step:

@@ -223,6 +223,7 @@ _ROWS: Final = (
 TOOLS: Final[dict[str, Tool]] = {tool.name: tool for tool in _ROWS}
 """The tools by name, in the order of the instructions."""
 
+RENAME: Final = "rename"
 _MODE: Final = Parameter("mode", int)
 _SOURCE: Final = Parameter("source", str)
 
@@ -244,9 +245,7 @@ _ROUTED_ROWS: Final = (
     _routed("rmdir", "Remove the directory {path}", "delete", "Removes an empty directory."),
     _routed("remove", "Remove {path}", "delete", "Removes a file, a link or a pipe."),
     _routed("rmtree", "Remove {path} with its contents", "delete", "Removes a directory with its contents."),
-    _routed(
-        "rename", "Rename {source} to {path}", "move", "Renames `source`, and replaces what has that name.", _SOURCE
-    ),
+    _routed(RENAME, "Rename {source} to {path}", "move", "Renames `source`, and replaces what has that name.", _SOURCE),
     _routed("link", "Give {source} the further name {path}", "edit", "Makes a hard link.", _SOURCE),
     _routed("symlink", "Make {path} a link to {target}", "edit", "Makes a symbolic link.", Parameter("target", str)),
     _routed("mkfifo", "Make the pipe {path}", "edit", "Makes a named pipe.", _MODE),

@@ -275,12 +275,22 @@ def test_removed_file_keeps_its_diff() -> None:
     assert drawn(call) == [("one\n", ""), "```\nthe file is removed\n```"]
 
 
-def test_renamed_file_keeps_title_and_diff() -> None:
-    made = gone("/w/b", TextChange(line=1, old=None, new="one\n"), unshown=True, after_digest="a")
+@pytest.mark.parametrize(
+    ("source", "title", "old", "seen"),
+    [
+        ("a", "Rename a to b", None, []),
+        ("a", "Rename a to b", "before\n", [("before\n", "one\n")]),
+        ("/scratch/a", "Rename /scratch/a to b", None, [(None, "one\n")]),
+        ("../a", "Rename ../a to b", None, [(None, "one\n")]),
+    ],
+    ids=["to a free name", "replaces a file", "from elsewhere", "from above"],
+)
+def test_renamed_file_shows_what_is_new(source: str, title: str, old: str | None, seen: list[object]) -> None:
+    made = gone("/w/b", TextChange(line=1, old=old, new="one\n"), unshown=True, after_digest="a")
     for events in ((gone("/w/a", unshown=True), made), (made, gone("/w/a", unshown=True))):
-        (call,) = tree_act("rename", {"path": "b", "source": "a"}, "", *events)
-        assert (call["title"], call["kind"]) == ("Rename a to b", "move")
-        assert drawn(call) == [(None, "one\n")]
+        (call,) = tree_act("rename", {"path": "b", "source": source}, "", *events)
+        assert (call["title"], call["kind"]) == (title, "move")
+        assert drawn(call) == seen
 
 
 def test_tree_function_does_not_show_none() -> None:
