@@ -233,8 +233,9 @@ class AgentLoop:
         self, message: UserMessage, given: Sequence[GivenPicture], round_id: int, cancellation: Cancellation
     ) -> None:
         self._typed = message.text
+        attachments, given = await self._parts.pictures.linked(message.attachments, given)
         kept = await self._parts.pictures.keep(given)
-        message = replace(message, attachments=with_pictures(message.attachments, kept))
+        message = replace(message, attachments=with_pictures(attachments, kept))
         self._log.append(message)
         for source in self._openings_of(message.attachments):
             await self._statements.run(source, round_id, None, cancellation, kind="meta")

@@ -19,6 +19,7 @@ from ..core.ids import Minter, Seq, SessionId
 from ..core.mcp_servers import McpServer, modules_for, told_apart
 from ..core.settings import Settings
 from ..files.outline.model import Outliner
+from ..files.safe_open import real_roots
 from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.session import ServersNamed
@@ -187,7 +188,7 @@ def assemble(
         servers=session_servers,
         model=ModelChoice(services.models, policy, log, services.settings.fallback_models),
         redactor=services.redactor,
-        pictures=SessionPictures(services.store, services.redactor, services.decoder),
+        pictures=SessionPictures(services.store, services.redactor, services.decoder, real_roots((cwd, *directories))),
         notes=tuple(notes),
     )
 

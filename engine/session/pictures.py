@@ -17,7 +17,10 @@ from msgspec.structs import replace
 
 from ..core.errors import StoreError
 from ..core.ids import BlobDigest
-from ..core.pictures import HAS_SECRET, GivenPicture, Picture, PictureContent, is_picture
+from ..core.links import target_of
+from ..core.pictures import HAS_SECRET, LARGEST_BYTES, GivenPicture, Picture, PictureContent, is_picture, kind_of
+from ..files.safe_open import opened_file
+from ..log.events.conversation import Attachment
 from ..log.redaction import Redactor
 from ..log.store_protocol import Store
 from ..log.user_message import Composed, with_pictures
@@ -25,23 +28,89 @@ from ..log.user_message import Composed, with_pictures
 if TYPE_CHECKING:  # of the first picture
     from ..runtime.picture_decoder import PictureDecoder
 
+_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_LINKED_BYTES: Final = 64_000_000
+"""The most bytes of all files that one prompt links to."""
 NO_DECODER: Final = "this program has no process that decodes pictures"
+
+
+def _may_be_picture(attachment: Attachment) -> bool:
+    is_link = attachment.picture is None and attachment.text is None
+    return is_link and attachment.uri.lower().endswith(_ENDINGS)
+
+
+def with_linked(
+    attachments: Sequence[Attachment], given: Sequence[GivenPicture], roots: tuple[str, ...]
+) -> tuple[tuple[Attachment, ...], tuple[GivenPicture, ...]]:
+    """Return attachments and the pictures among them, in order; links to files of pictures become pictures.
+
+    Only files in the session's directories that begin as pictures do, up to a size and a sum; others stay links, and
+    are opened as views. Blocks.
+    """
+    came = iter(given)
+    found: list[Attachment] = []
+    pictures: list[GivenPicture] = []
+    left = _LINKED_BYTES
+    for each in attachments:
+        data = _picture_in(each.uri, roots, min(left, LARGEST_BYTES)) if _may_be_picture(each) else b""
+        if each.picture is not None:
+            pictures.append(next(came))
+        elif data:
+            left -= len(data)
+            pictures.append(GivenPicture(each.name, kind_of(data) or "", data, each.uri))
+        found.append(replace(each, picture=Picture(name=each.name, size=len(data))) if data else each)
+    return tuple(found), tuple(pictures)
+
+
+def _picture_in(uri: str, roots: tuple[str, ...], most: int) -> bytes:
+    """Return the file of a picture; empty if it is none, too long, or not in these directories."""
+    path = target_of(uri).path
+    if path is None:
+        return b""
+    try:
+        with opened_file(path, roots) as file:
+            data = file.read(most + 1)
+    except (OSError, ValueError):
+        return b""
+    return data if kind_of(data) and len(data) <= most else b""
 
 
 class SessionPictures:
     """Keeps pictures and returns their contents.
 
-    `decoder` makes that of the process when it is first needed; None if there is none.
+    `decoder` makes that of the process when it is first needed; None if there is none. `roots` are the session's
+    directories.
     """
 
-    def __init__(self, store: Store, redactor: Redactor, decoder: Callable[[], PictureDecoder] | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        redactor: Redactor,
+        decoder: Callable[[], PictureDecoder] | None,
+        roots: tuple[str, ...] = (),
+    ) -> None:
+        self._roots = roots
         self._store = store
         self._redactor = redactor
         self._decoder = decoder
 
-    async def attach(self, said: Composed) -> Composed:
-        """Keep the pictures of a prompt; return it with them in the place of what came."""
+    async def attach(self, said: Composed, *, with_links: bool = False) -> Composed:
+        """Keep the pictures of a prompt; return it with them in the place of what came.
+
+        `with_links`: files of pictures that it links to are pictures, too.
+        """
+        if with_links:
+            attachments, given = await self.linked(said.attachments, said.given)
+            said = replace(said, attachments=attachments, given=given)
         return replace(said, attachments=with_pictures(said.attachments, await self.keep(said.given)), given=())
+
+    async def linked(
+        self, attachments: Sequence[Attachment], given: Sequence[GivenPicture]
+    ) -> tuple[tuple[Attachment, ...], tuple[GivenPicture, ...]]:
+        """Return attachments and the pictures among them, with the files of pictures that they link to."""
+        if not any(map(_may_be_picture, attachments)):
+            return tuple(attachments), tuple(given)
+        return await anyio.to_thread.run_sync(with_linked, attachments, given, self._roots)
 
     async def keep(self, given: Sequence[GivenPicture]) -> Sequence[Picture]:
         """Decode pictures and keep them. One that cannot be kept has a `problem`, and no content."""

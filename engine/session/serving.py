@@ -55,8 +55,9 @@ class RequestServer:
 
     async def serve(self, ticket: Ticket) -> TurnEnd:
         """Serve one request from its UserMessage to its RunStop; return when both are durable."""
-        if ticket.said.given:
-            ticket.said = await self._parts.pictures.attach(ticket.said)
+        if ticket.said.attachments:
+            with_links = not self._parts.model.is_direct and not called_name(ticket.text)
+            ticket.said = await self._parts.pictures.attach(ticket.said, with_links=with_links)
         if ticket.cell:
             end = await self._run_cell(ticket, ticket.text)
         else:

@@ -152,6 +152,74 @@ def test_a_picture_that_steers_reaches_the_running_turn(tmp_path: Path) -> None:
         assert [opened(each).size for each in images(server.asked[1].body)] == [(7, 5)]
 
 
+def link(path: Path, name: str = "") -> dict[str, Any]:
+    return {"type": "resource_link", "uri": path.as_uri(), "name": name or path.name}
+
+
+def test_a_linked_picture_file_is_a_picture(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "p.png").write_bytes(png(9, 5))
+    (project / "text.png").write_text("no picture")
+    (tmp_path / "outside.png").write_bytes(png(6, 6))
+    (project / "way.png").symlink_to(tmp_path / "outside.png")
+    with llm_server(chat("Seen."), chat("Still.")) as server:
+        with agent_of(tmp_path, server) as agent:
+            session = agent.open(project)
+            others = [link(project / "text.png"), link(tmp_path / "outside.png"), link(project / "way.png")]
+            blocks = [image_block(png(4, 4)), *others, link(project / "p.png"), image_block(png(3, 3))]
+            assert agent.prompt(session, "look", *blocks, seconds=60) == "end_turn"
+            assert [opened(each).size for each in images(server.asked[0].body)] == [(4, 4), (9, 5), (3, 3)]
+            assert "[picture p.png, 9x5, " in texts(server.asked[0].body)
+        with agent_of(tmp_path, server) as again:
+            again.initialize()
+            load(again, session, project)
+            shown = [update["content"] for update in again.updates("user_message_chunk")]
+            assert [block["type"] for block in shown] == ["text", "image", *["resource_link"] * 3, "image", "image"]
+            assert shown[5]["uri"] == (project / "p.png").as_uri()
+            again.prompt(session, "again")
+            assert len(images(server.asked[1].body)) == 3
+
+
+def test_a_linked_picture_that_steers(tmp_path: Path) -> None:
+    gate = Gate(tmp_path / "gate")
+    (tmp_path / "p.png").write_bytes(png(9, 5))
+    answers = (chat("", json.dumps({"source": gate.source})), chat("Seen."))
+    with llm_server(*answers) as server, agent_of(tmp_path, server) as agent:
+        session = agent.open(tmp_path)
+        running = agent.begin_prompt(session, "wait")
+        agent.until(runs)
+        gate.reached()
+        params = prompt_params(session, "look", "steer")
+        agent.begin("session/prompt", {**params, "prompt": [*params["prompt"], link(tmp_path / "p.png")]})
+        agent.call("session/list", {})  # so that the prompt has been taken
+        gate.release()
+        assert agent.response(running)["result"]["stopReason"] == "end_turn"
+        assert [opened(each).size for each in images(server.asked[1].body)] == [(9, 5)]
+
+
+def test_a_mentioned_picture_in_a_terminal(tmp_path: Path) -> None:
+    (tmp_path / "p.png").write_bytes(png(9, 5))
+    with llm_server(chat("Seen.")) as server:
+        subprocess.run(
+            [*COMMAND, "run", "--model", CHAT, "-p", "What is @p.png?"],
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+            env={**os.environ, **server.environment(), "REWINDOW_STATE_DIR": str(tmp_path / "state")},
+            timeout=60,
+        )
+        assert [opened(each).size for each in images(server.asked[0].body)] == [(9, 5)]
+
+
+def test_a_linked_picture_without_a_model_is_a_view(tmp_path: Path) -> None:
+    (tmp_path / "p.png").write_bytes(png(9, 5))
+    with Agent(tmp_path / "state") as agent:
+        session = agent.open(tmp_path)
+        agent.prompt(session, "p_png.title", link(tmp_path / "p.png"), seconds=60)
+        assert "p.png" in agent.text()
+
+
 # --- results of statements -------------------------------------------------------------------------------------------
 
 PLOT = """def plot():
