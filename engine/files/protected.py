@@ -160,12 +160,22 @@ _SHOWN: Final = 20
 """Number of files that are reported for a directory that appeared."""
 
 
-Mark = tuple[int, int, int]
-"""Device, inode and last change (ctime, in ns) of a file."""
+class Mark(NamedTuple):
+    """Device, inode and last change (ctime, in ns) of a file; whether it is a link, over which nothing is mounted."""
+
+    device: int
+    inode: int
+    changed: int
+    is_link: bool
+
+
+def is_new(mark: Mark | None, before: Mark | None) -> bool:
+    """Return whether a program may have made the file: before, nothing or a link was there, or a link is there now."""
+    return mark is not None and mark != before and (before is None or before.is_link or mark.is_link)
 
 
 class Appeared(NamedTuple):
-    """A protected file that was not there, or not protected, before.
+    """A protected file that was not there, or not protected, or a link, before.
 
     `was_nothing`: the path was watched, and nothing was there. Otherwise the file may be an older one of the user's
     that a configuration names only now.
@@ -302,13 +312,12 @@ class Protection:
     def appeared(self, before: Mapping[str, Mark | None]) -> Iterator[Appeared]:
         """Yield the files that have appeared since `marks` returned `before`; for a directory, some of the files in it.
 
-        Changed links are included, because nothing can be mounted over a link.
+        Changed and replaced links are included, because nothing can be mounted over a link.
         """
         for path, mark in self.marks().items():
-            if mark is not None and before.get(path) is None:
-                yield from (Appeared(each, path in before) for each in islice(_files_at(path), _SHOWN))
-            elif mark is not None and mark != before.get(path) and os.path.islink(path):
-                yield Appeared(path, was_nothing=False)
+            if is_new(mark, before.get(path)):
+                was_nothing = path in before and before[path] is None
+                yield from (Appeared(each, was_nothing) for each in islice(_files_at(path), _SHOWN))
 
     def marks(self) -> Mapping[str, Mark | None]:
         """Return the mark of the file at each found path, and at paths where one may appear; None if there is no file.
@@ -403,7 +412,8 @@ def _identity(path: str) -> Mark | None:
         found = os.lstat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_ctime_ns  # a file system may reuse an inode at once
+    # The time, because a file system may reuse an inode at once.
+    return Mark(found.st_dev, found.st_ino, found.st_ctime_ns, stat.S_ISLNK(found.st_mode))
 
 
 def _repositories_above(path: str) -> Iterator[str]:

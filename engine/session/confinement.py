@@ -24,7 +24,7 @@ from ..core.domain import LAYERS, PARTS, Domain, Layer, is_held, is_inside, lack
 from ..core.errors import EnvironmentUnavailableError
 from ..core.key_file import key_path
 from ..core.text import printable
-from ..files.protected import Appeared, Mark, Protection
+from ..files.protected import Appeared, Mark, Protection, is_new
 from ..files.safe_open import ways_in
 from ..log.events.session import DomainEntered, Mode
 from ..log.permissions import RebuildSubject
@@ -244,8 +244,8 @@ class Confinement:
     async def hold(self, environment: Environment) -> None:
         """Let the kernel protect files that were made or replaced since the last time.
 
-        Raises EnvironmentUnavailableError, also if a hidden directory was made anew, or a file is
-        protected that was not before: a fresh worker hides it, and ends the programs that may have it open.
+        Raises EnvironmentUnavailableError, also if a hidden directory was made anew, or a program may have made a
+        protected file (`is_new`): a fresh worker hides it, and ends the programs that may have it open.
         """
         if not self._is_hiding(environment):
             self._is_exposed = True
@@ -256,7 +256,7 @@ class Confinement:
         self._check_shut()
         if self._marks == marks:
             return
-        if any(mark is not None and self._marks.get(path) is None for path, mark in marks.items()):
+        if any(is_new(mark, self._marks.get(path)) for path, mark in marks.items()):
             raise EnvironmentUnavailableError("programs may have opened what is protected now")
         before = self._marks
         await anyio.to_thread.run_sync(self._take_late, before)

@@ -488,9 +488,10 @@ def test_a_link_that_was_replaced_appears(tmp_path: Path) -> None:
     protection = scanned(tmp_path)
     before = protection.marks()
     assert list(protection.appeared(before)) == []
-    lay(tmp_path, {"new": "-> bad"})
-    (tmp_path / "new").rename(tmp_path / ".envrc")
-    assert list(protection.appeared(before)) == [Appeared(str(tmp_path / ".envrc"), was_nothing=False)]
+    for content in ("-> bad", "a file"):
+        lay(tmp_path, {"new": content})
+        (tmp_path / "new").rename(tmp_path / ".envrc")
+        assert list(protection.appeared(before)) == [Appeared(str(tmp_path / ".envrc"), was_nothing=False)]
 
 
 def test_only_a_place_that_was_watched_is_known_to_have_been_empty(tmp_path: Path) -> None:

@@ -142,12 +142,35 @@ def script_is_named(folder: Path) -> None:
     (folder / ".git/config").write_text("[core]\n\tfsmonitor = ./watch.sh\n")
 
 
+def link_becomes_a_file(folder: Path) -> None:
+    (folder / "new").write_text("")
+    (folder / "new").rename(folder / ".mise.toml")
+
+
+def link_becomes_a_directory(folder: Path) -> None:
+    (folder / ".githooks").unlink()
+    (folder / ".githooks").mkdir()
+
+
+def configuration_is_replaced(folder: Path) -> None:
+    (folder / "new").write_text("")
+    (folder / "new").rename(folder / ".git/config")
+
+
 def nothing_protected_changes(folder: Path) -> None:
     (folder / "notes.md").write_text("")
 
 
 @pytest.mark.parametrize(
-    ("change", "workers"), [(envrc_appears, 2), (script_is_named, 2), (nothing_protected_changes, 1)]
+    ("change", "workers"),
+    [
+        (envrc_appears, 2),
+        (script_is_named, 2),
+        (link_becomes_a_file, 2),
+        (link_becomes_a_directory, 2),
+        (configuration_is_replaced, 1),
+        (nothing_protected_changes, 1),
+    ],
 )
 async def test_what_programs_may_have_open_ends_them_when_it_becomes_protected(
     tmp_path: Path, change: Callable[[Path], None], workers: int
@@ -159,6 +182,9 @@ async def test_what_programs_may_have_open_ends_them_when_it_becomes_protected(
             (folder / ".git" / name).mkdir(parents=True)
         for name in (".git/HEAD", ".git/config", "watch.sh"):
             (folder / name).touch()
+        (folder / "scripts").mkdir()
+        for name, target in ((".mise.toml", "scripts/mise"), (".githooks", "scripts")):
+            (folder / name).symlink_to(target)
         session.set_mode("auto")
         await turns(session)
         change(folder)
