@@ -18,12 +18,11 @@ import re
 import shutil
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from ..core.domain import is_inside
-from .safe_open import links_to, opened_file
+from .safe_open import links_to, opened_file, real_path
 from .shell_words import assignments_in, is_script, paths_given_in, run_if_created, words_in
 
 CONFIGURATIONS: Final = ("config", "config.worktree")
@@ -31,7 +30,9 @@ COMMON_DIR: Final = "commondir"
 WORK_TREES: Final = "worktrees"
 _BYTES: Final = 1 << 20
 _MOST_FILES: Final = 30
-"""Number of configuration files that are read, included ones among them."""
+"""Number of included configuration files that are read for one repository."""
+_MOST_WORK_TREES: Final = 1_000
+"""Number of linked work trees of one repository whose configuration is read."""
 _MOST_WORDS: Final = 500
 """Number of words of one value that are considered."""
 _MOST_VALUES: Final = 1_000
@@ -132,16 +133,19 @@ def named_by(git: str, top: str, roots: tuple[str, ...], read: set[str], looks: 
     folders = tuple(configured(git, top))
     tops = (top, *_work_trees(folders))
     waiting = deque((*of_user(), *(os.path.join(folder, name) for folder in folders for name in CONFIGURATIONS)))
+    most = len(waiting) + _MOST_FILES
     seen: set[str] = set()
     urls: list[str] = []
     replaced: list[_Entry] = []
-    values: set[tuple[str, str, str]] = set()
-    while waiting and len(seen) < _MOST_FILES:
+    commands: list[str] = []
+    values: set[tuple[str, str, str, str]] = set()
+    while waiting and len(seen) < most:
         path = waiting.popleft()
         if path in seen:
             continue
         seen.add(path)
-        for entry in _different(chain.from_iterable(map(_with_assigned, _entries(path))), values):
+        read.add(path)
+        for entry in _different(chain.from_iterable(map(_with_assigned, _entries(path))), values, path):
             urls += _urls_in(entry)
             if entry.section == _REPLACED[0] and entry.key in _REPLACED[1]:
                 replaced.append(entry)
@@ -152,20 +156,27 @@ def named_by(git: str, top: str, roots: tuple[str, ...], read: set[str], looks: 
                     yield from _inside((included,), roots)
             elif (entry.section, entry.key) in _DIRECTORIES:
                 # Hooks of a push run in the repository itself, see githooks(5).
-                places = (os.path.join(each, named) for each in (*tops, *folders) for named in _expanded(entry.value))
+                places = (
+                    os.path.join(each, named)
+                    for each in (*tops, *folders[:_MOST_FILES])
+                    for named in _expanded(entry.value)
+                )
                 yield from _inside(places, roots)
             elif entry.key not in _DATA.get(entry.section, ()):
                 waiting += (os.path.join(each, name) for each in tops for name in _files_in_variables(entry.value))
-                yield from _inside(_programs(entry.value, tops, looks), roots)
-    read |= seen
-    for command in _transports(urls, replaced):
+                commands.append(entry.value)
+    # Last, because words that only look like paths are many.
+    for command in (*commands, *_transports(urls, replaced)):
         yield from _inside(_programs(command, tops, looks), roots)
 
 
-def _different(entries: Iterable[_Entry], values: set[tuple[str, str, str]]) -> Iterator[_Entry]:
-    """Yield the entries whose values are not among these yet, until there are _MOST_VALUES."""
+def _different(entries: Iterable[_Entry], values: set[tuple[str, str, str, str]], path: str) -> Iterator[_Entry]:
+    """Yield the entries of a file whose values are not among these yet, until there are _MOST_VALUES.
+
+    The same include means another file in another directory.
+    """
     for entry in entries:
-        value = (entry.section, entry.key, entry.value)
+        value = (entry.section, entry.key, entry.value, os.path.dirname(path) if entry.is_include else "")
         if value in values and entry.section != _REPLACED[0]:  # whose subsection counts
             continue
         if len(values) == _MOST_VALUES:
@@ -228,7 +239,7 @@ def _expanded(path: str) -> Iterator[str]:
         yield os.path.expanduser(path)
         return
     program = shutil.which("git") or ""
-    found = (os.path.dirname(os.path.dirname(each)) for each in (program, os.path.realpath(program)) if each)
+    found = (os.path.dirname(os.path.dirname(each)) for each in (program, real_path(program)) if each)
     for prefix in dict.fromkeys((*_USUAL_PREFIXES, *found)):
         yield os.path.join(prefix, path.removeprefix(_OF_GIT))
 
@@ -273,7 +284,7 @@ def of_user() -> tuple[str, ...]:
 
 def _inside(places: Iterable[str], roots: tuple[str, ...]) -> Iterator[str]:
     """Yield the real paths of the places, and of each link on their ways, that are in the roots."""
-    found = (each for place in places if "\0" not in place for each in (*links_to(place), os.path.realpath(place)))
+    found = (each for place in places if "\0" not in place for each in (*links_to(place), real_path(place)))
     return (place for place in found if place not in roots and is_inside(place, roots))
 
 
@@ -286,9 +297,16 @@ def configured(git: str, top: str) -> Iterator[str]:
     common = beginning_of(os.path.join(folder, COMMON_DIR)).strip()
     if common:
         yield os.path.join(folder, common)
-    with suppress(OSError):
-        for name in sorted(os.listdir(os.path.join(folder, WORK_TREES)))[:_MOST_FILES]:
-            yield os.path.join(folder, WORK_TREES, name)
+    yield from work_trees_in(folder)
+
+
+def work_trees_in(git: str) -> list[str]:
+    """Return the first _MOST_WORK_TREES directories of a repository's linked work trees."""
+    try:
+        names = sorted(os.listdir(os.path.join(git, WORK_TREES)))[:_MOST_WORK_TREES]
+    except OSError:
+        return []
+    return [os.path.join(git, WORK_TREES, name) for name in names]
 
 
 def _work_trees(folders: tuple[str, ...]) -> Iterator[str]:

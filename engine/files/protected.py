@@ -25,9 +25,18 @@ from pathlib import PurePath
 from typing import Final, NamedTuple
 
 from ..core.domain import is_inside
-from .git_configuration import COMMON_DIR, CONFIGURATIONS, WORK_TREES, Looks, configured, named_by, of_user
+from .git_configuration import (
+    COMMON_DIR,
+    CONFIGURATIONS,
+    WORK_TREES,
+    Looks,
+    configured,
+    named_by,
+    of_user,
+    work_trees_in,
+)
 from .installation import Installation
-from .safe_open import links_to
+from .safe_open import links_to, real_path
 
 
 class Row(NamedTuple):
@@ -145,11 +154,14 @@ _ABOVE: Final = "it could bring files that other programs run"
 _LED_TO: Final = "other programs reach it through a link and run it"
 
 _MOST: Final = 50
-"""Number of repositories whose places are returned, because each mount takes time."""
+"""Number of repositories whose places are returned, because each mount takes time; and of linked work trees of one.
+With more of these, their directory is returned as a whole: a statement can make many that come first."""
 _MOST_ROWS: Final = 100
 """Number of files and directories of the table that are returned, for the same reason."""
 _MOST_NAMED: Final = 100
 """Number of files that the configuration of one repository names and that are returned, for the same reason."""
+_MOST_MISSING: Final = 1_000
+"""Number of further paths that it names, where nothing is yet. Most are words of a command that look like a path."""
 _MOST_CLOSED: Final = 100
 """Number of directories that may not be listed and are returned, for the same reason."""
 _LOOKED_AT: Final = 1_000
@@ -210,6 +222,8 @@ class Protection:
         """Links on the ways of protected paths, and their targets, found by the last search."""
         self._named_anywhere: set[str] = set()
         """Paths that git configurations name, found by the last search; they may lie outside the repository."""
+        self._in_git: tuple[str, ...] = ()
+        """Paths in the repositories that the last search found where git makes protected files, existing or not."""
         self._folders: dict[str, int] = {}
         """The directories that the last search looked at, with the times of their last change."""
 
@@ -257,6 +271,7 @@ class Protection:
         linked: list[str] = []
         closed: list[str] = []
         shut: list[str] = []
+        in_git: list[str] = []
         for root in self._roots:
             shut += (root,) if _is_shut(root, os.R_OK | os.X_OK) else ()
             git = os.path.join(root, _GIT)
@@ -268,9 +283,10 @@ class Protection:
                 linked += _rows_behind_links(folder, names)
             for repository in (git, *repositories[:_MOST]):
                 folders |= {folder: _changed_at(folder) for folder in _growing_in(repository)}
+                in_git += (os.path.join(repository, name) for name in _KERNEL_HELD_IF_THERE)
                 found.update(dict.fromkeys(_held_places(repository)))
                 if os.path.isfile(repository):
-                    targets = map(os.path.realpath, configured(repository, _top_of(repository)))
+                    targets = map(real_path, configured(repository, _top_of(repository)))
                     inside = (each for each in targets if is_inside(each, (root,)))
                     found.update(dict.fromkeys(place for each in inside for place in _held_places(each)))
             for repository in _repositories_above(root):
@@ -278,7 +294,7 @@ class Protection:
             linked += (os.path.join(folder, row.name) for folder in map(str, PurePath(root).parents) for row in ROWS)
             for repository in (git, *repositories[:_MOST], *_repositories_above(root)):
                 shut += _shut_in(repository)
-                named.update(islice(named_by(repository, _top_of(repository), self._roots, read, looks), _MOST_NAMED))
+                named.update(_first_named(named_by(repository, _top_of(repository), self._roots, read, looks)))
             if is_inside(base := _configuration(), (root,)):
                 for name in _MADE:
                     with suppress(OSError):
@@ -300,7 +316,7 @@ class Protection:
         own = tuple(filter(_may_exist, own))  # whose many names are not looked through for links
         self._found = (*dict.fromkeys((*found, *own)), *filter(_may_exist, sorted(led_to)))
         self._led_to, self._named_anywhere, self._folders = led_to, named, folders
-        self._read, self._closed = read, tuple(closed[:_MOST_CLOSED])
+        self._read, self._closed, self._in_git = read, tuple(closed[:_MOST_CLOSED]), tuple(in_git)
         self.shut = shut[0] if shut else ""
         self._found_marks = self._marks()
         return (*self._found, *self._closed)
@@ -335,12 +351,13 @@ class Protection:
         return any(_changed_at(folder) != time for folder, time in self._folders.items())
 
     def _marks(self) -> Mapping[str, Mark | None]:
-        names = (*(row.name for row in ROWS), *(os.path.join(_GIT, name) for name in _KERNEL_HELD_IF_THERE))
-        usual = (os.path.join(root, name) for root in self._roots for name in names)
+        usual = (os.path.join(root, row.name) for root in self._roots for row in ROWS)
         above = {git for root in self._roots for git in _repositories_above(root)}
         usual = (*usual, *(each for each in _rows_of_configuration() if is_inside(each, self._roots)))
         others = (*of_user(), *(os.path.join(git, name) for git in above for name in CONFIGURATIONS))
-        return {path: _identity(path) for path in (*self._found, *self._closed, *usual, *others, *self._read)}
+        return {
+            path: _identity(path) for path in (*self._found, *self._closed, *self._in_git, *usual, *others, *self._read)
+        }
 
     def _above(self, path: str) -> Iterator[str]:
         """Return the directories above a path that are in the session's directories, or are one, innermost first."""
@@ -371,6 +388,14 @@ def _files_at(path: str) -> Iterator[str]:
     for folder, names in _folders(path, _is_none):
         places = (os.path.join(folder, name) for name in names)
         yield from (each for each in places if not os.path.isdir(each) or os.path.islink(each))
+
+
+def _first_named(found: Iterable[str]) -> Iterator[str]:
+    """Yield the first _MOST_NAMED different paths where something is, and _MOST_MISSING others."""
+    paths = dict.fromkeys(found)
+    there = {path for path in paths if os.path.lexists(path)}
+    yield from islice((path for path in paths if path in there), _MOST_NAMED)
+    yield from islice((path for path in paths if path not in there), _MOST_MISSING)
 
 
 def _shut_in(repository: str) -> Iterator[str]:
@@ -442,7 +467,7 @@ def _ways(path: str) -> Iterator[str]:
     links = list(links_to(path))
     yield from links
     if links:
-        yield os.path.realpath(path)
+        yield real_path(path)
 
 
 def _of_user() -> Iterator[str]:
@@ -464,7 +489,7 @@ def _is_replaceable(path: str) -> bool:
 
 def _configuration() -> str:
     """Return the directory of the user's settings, links resolved: `.config`, or what XDG_CONFIG_HOME says."""
-    return os.path.realpath(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"))
+    return real_path(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"))
 
 
 def _why_in_configuration(path: str) -> str:
@@ -540,10 +565,11 @@ def _held_places(git: str) -> Iterator[str]:
         yield git
         return
     yield from (os.path.join(git, name) for name in _KERNEL_HELD)
-    folders = [git]
-    with suppress(OSError):
-        folders += (os.path.join(git, WORK_TREES, name) for name in sorted(os.listdir(os.path.join(git, WORK_TREES))))
-    for folder in folders[: 1 + _MOST]:
+    work_trees = work_trees_in(git)
+    if len(work_trees) > _MOST:
+        yield os.path.join(git, WORK_TREES)
+        work_trees = []
+    for folder in (git, *work_trees):
         names = _KERNEL_HELD_IF_THERE if folder == git else (*_KERNEL_HELD, *_KERNEL_HELD_IF_THERE)
         yield from filter(os.path.lexists, (os.path.join(folder, name) for name in names))
 
@@ -584,19 +610,16 @@ def _repositories_at(folder: str, names: Iterable[str], times: dict[str, int]) -
     if os.path.lexists(git):
         yield git
         yield from _submodules(os.path.join(git, "modules"), times)
-        with suppress(OSError):
-            for name in sorted(os.listdir(os.path.join(git, WORK_TREES)))[:_MOST]:
-                yield from _submodules(os.path.join(git, WORK_TREES, name, "modules"), times)
+        for work_tree in work_trees_in(git):
+            yield from _submodules(os.path.join(work_tree, "modules"), times)
     if _may_be_whole(frozenset(map(str.casefold, names))):
         yield folder
 
 
 def _growing_in(repository: str) -> Iterator[str]:
     """Yield directories of a repository in which git makes linked work trees, and those; some may be missing."""
-    work_trees = os.path.join(repository, WORK_TREES)
-    yield work_trees
-    with suppress(OSError):
-        yield from (os.path.join(work_trees, name) for name in sorted(os.listdir(work_trees))[:_MOST])
+    yield os.path.join(repository, WORK_TREES)
+    yield from work_trees_in(repository)
 
 
 def _submodules(modules: str, times: dict[str, int]) -> Iterator[str]:

@@ -637,6 +637,14 @@ def search_path(path: str, distrusted: tuple[str, ...]) -> str:
     return os.pathsep.join(dict.fromkeys(each for each in places if not is_inside(each, distrusted))) or os.devnull
 
 
+def real_path(path: str) -> str:
+    """Return the path with its links resolved, as far as this user may read them."""
+    try:
+        return os.path.realpath(path)
+    except OSError:  # of Python before 3.13, for a link of another process in /proc
+        return os.path.normpath(path)
+
+
 def links_to(path: str) -> Iterator[str]:
     """Yield the real place of each link on an absolute path, including one at its end: replacing it leads elsewhere."""
     waiting = deque(path.split("/"))

@@ -544,6 +544,63 @@ def test_a_work_tree_elsewhere_that_is_made_later_is_found(tmp_path: Path, where
     assert str(made / ".git/worktrees/elsewhere/commondir") in protection.current_places()
 
 
+def test_many_work_trees_are_held_as_a_whole(tmp_path: Path) -> None:
+    """A statement can make some whose names come before that of the user's."""
+    lay(tmp_path, {"zz.sh": "", ".git/worktrees/zz/config.worktree": "[core]\n\tfsmonitor = ./zz.sh\n"}, ".git")
+    assert str(tmp_path / ".git/worktrees") not in places(tmp_path)
+    for number in range(60):
+        (tmp_path / f".git/worktrees/{number}").mkdir()
+    assert {str(tmp_path / ".git/worktrees"), str(tmp_path / "zz.sh")} <= set(places(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["rebase-merge", "rebase-apply", "sequencer"])
+def test_what_git_does_later_in_a_repository_below_is_found(tmp_path: Path, name: str) -> None:
+    lay(tmp_path, {}, "vendor/lib/.git")
+    protection = scanned(tmp_path)
+    before = protection.marks()
+    (tmp_path / "vendor/lib/.git" / name).mkdir()
+    assert not protection.has_changed
+    assert protection.marks() != before
+    assert str(tmp_path / "vendor/lib/.git" / name) in protection.current_places()
+
+
+def test_aliases_of_the_user_take_no_place_of_what_the_repository_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their words look like many paths; and the same include means another file in another directory."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    aliases = "".join(f"\ta{number} = !git log origin/m{number}..HEAD\n" for number in range(20))
+    both = "[include]\n\tpath = extra.cfg\n"
+    lay(
+        tmp_path,
+        {
+            "home/.gitconfig": f"[alias]\n{aliases}{both}",
+            "root/.git/config": f"[core]\n\thooksPath = tools/hooks\n{both}",
+            "root/.git/extra.cfg": "",
+            "root/tools/hooks/": "",
+        },
+        "root/.git",
+    )
+    root = tmp_path / "root"
+    protection = scanned(root)
+    assert {str(root / "tools/hooks"), str(root / ".git/extra.cfg")} <= set(protection.places())
+    assert str(tmp_path / "home/extra.cfg") in protection.marks()
+
+
+def test_a_link_that_may_not_be_read_breaks_no_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lay(tmp_path, {".git/config": "[core]\n\thooksPath = hooks\n"}, ".git")
+    for name in (".envrc", ".zed", "hooks"):
+        (tmp_path / name).symlink_to("/proc/1/cwd/x")
+
+    def refusing(path: str) -> str:
+        raise PermissionError(path)
+
+    monkeypatch.setattr(os.path, "realpath", refusing)
+    found = Protection((str(tmp_path),)).places()
+    assert {str(tmp_path / name) for name in (".envrc", ".zed", "hooks")} <= set(found)
+
+
 def test_changed_directory_is_read_whatever_its_time_says(tmp_path: Path) -> None:
     lay(tmp_path, {"src/": ""})
     protection = scanned(tmp_path)
