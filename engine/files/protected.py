@@ -20,7 +20,7 @@ import stat
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice, zip_longest
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
@@ -190,11 +190,12 @@ class Appeared(NamedTuple):
     """A protected file that was not there, or not protected, or a link, before.
 
     `was_nothing`: the path was watched, and nothing was there. Otherwise the file may be an older one of the user's
-    that a configuration names only now.
+    that a configuration names only now. `has_more`: the path is a directory with further files, which are not named.
     """
 
     path: str
     was_nothing: bool
+    has_more: bool = False
 
 
 class Protection:
@@ -328,12 +329,13 @@ class Protection:
     def appeared(self, before: Mapping[str, Mark | None]) -> Iterator[Appeared]:
         """Yield the files that have appeared since `marks` returned `before`; for a directory, some of the files in it.
 
-        Changed and replaced links are included, because nothing can be mounted over a link.
+        Changed and replaced links are included, because nothing can be mounted over a link. Each place has its first
+        file before any has a second one, those near the top first, because whoever makes many must not hide one.
         """
-        for path, mark in self.marks().items():
-            if is_new(mark, before.get(path)):
-                was_nothing = path in before and before[path] is None
-                yield from (Appeared(each, was_nothing) for each in islice(_files_at(path), _SHOWN))
+        new = [path for path, mark in self.marks().items() if is_new(mark, before.get(path))]
+        new.sort(key=lambda path: (path.count("/"), os.path.basename(path).casefold() not in _BY_NAME, path))
+        rows = [list(_appeared_at(path, path in before and before[path] is None)) for path in new]
+        yield from filter(None, chain.from_iterable(zip_longest(*rows)))
 
     def marks(self) -> Mapping[str, Mark | None]:
         """Return the mark of the file at each found path, and at paths where one may appear; None if there is no file.
@@ -378,6 +380,14 @@ class Protection:
         yield from tuple(self._named_anywhere)
         for repository in _repositories_above(path):
             yield from named_by(repository, _top_of(repository), self._roots, set())
+
+
+def _appeared_at(path: str, was_nothing: bool) -> Iterator[Appeared]:
+    """Yield the first _SHOWN files at a path, or the directory itself if it has none; and whether there are more."""
+    files = list(islice(_files_at(path), _SHOWN + 1))
+    yield from (Appeared(each, was_nothing) for each in files[:_SHOWN] or (path,))
+    if len(files) > _SHOWN:
+        yield Appeared(path, was_nothing, has_more=True)
 
 
 def _files_at(path: str) -> Iterator[str]:

@@ -244,8 +244,9 @@ def open_touches(events: Iterable[Event]) -> tuple[FileTouched, ...]:
     found: dict[str, FileTouched] = {}
     for event in events:
         match event:
-            case FileTouched(path=path):
-                found.setdefault(path, event)
+            case FileTouched(path=path, found=is_found):
+                # A program made it before the statement's own code touched it.
+                found[path] = event if is_found else found.get(path, event)
             case FileWritten(path=path) if path in found:
                 found[path] = replace(
                     found[path],

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import Final, TypeVar
 
 import anyio
@@ -292,8 +291,20 @@ class Confinement:
         before = self._marks
         if before is None:
             return late
-        found = await self._searched(lambda: list(islice(self._protection.appeared(before), MOST_APPEARED)))
-        return [*late, *found][:MOST_APPEARED]
+        found = [*late, *await self._searched(lambda: list(self._protection.appeared(before)))]
+        more = [Appeared(str(self._roots[0]), was_nothing=False, has_more=True)] * (len(found) > MOST_APPEARED)
+        return [*found[:MOST_APPEARED], *more]
+
+    async def has_appeared(self, allowed: Collection[str]) -> bool:
+        """Whether a program may have made files that other programs run, since the last statement ended.
+
+        `allowed` are real paths that the user allowed to be made.
+        """
+        before, mine = self._marks, tuple(allowed)
+        if before is None or self._late:
+            return bool(self._late)
+        found = await self._searched(lambda: list(self._protection.appeared(before)))
+        return not all(is_inside(each.path, mine) for each in found)
 
     async def _searched(self, search: Callable[[], T]) -> T:
         """Run what asks for the protected files, on a thread if these must be searched for again."""

@@ -38,6 +38,7 @@ from ..core.ids import ToolCallId
 from ..core.text import cut_line, printable
 from ..log.event_log import EventLog
 from ..log.events import Event
+from ..log.events.execution import FileTouched
 from ..log.events.session import (
     ConfigChanged,
     Mode,
@@ -72,6 +73,8 @@ _SAME: Final = "command:"
 """A directory, a command in which each character counts, and whether it runs outside of the sandbox."""
 _CALLS: Final = "calls:"
 _SITES: Final = "sites:"
+_ACTING: Final = (_COMMANDS, _SAME, _CALLS)
+"""What acts with the user's rights, and may run files that a statement has made."""
 _PLAIN: Final = re.compile(r"""[\w ./:,+@%='"-]+""")
 """A command of these characters means what its words say. Quotation marks are harmless without expansion."""
 _ASSIGNMENT: Final = re.compile(r"\w+\+?=")
@@ -172,7 +175,7 @@ class Policy:
     """The mode, the options, the title, and the remembered answers. Only the log calls `apply`."""
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
-        (ModeChanged, ConfigChanged, OthersWrote, PermissionAnswered, TitleChanged)
+        (ModeChanged, ConfigChanged, FileTouched, OthersWrote, PermissionAnswered, TitleChanged)
     )
 
     def __init__(self) -> None:
@@ -190,6 +193,12 @@ class Policy:
             case PermissionAnswered(scope=scope, outcome=outcome, remembered=True):
                 self._remembered.pop(scope, None)
                 self._remembered[scope] = outcome == "allowed"
+            case FileTouched(found=True):  # other programs run it, and the user has not seen it yet
+                self._remembered = {
+                    scope: allowed
+                    for scope, allowed in self._remembered.items()
+                    if not (allowed and scope.startswith(_ACTING))
+                }
             case OthersWrote(by="import"):  # it is unknown whose decisions these were
                 self._remembered.clear()
                 self._change(event, _DEFAULTS)
@@ -296,9 +305,16 @@ class Questions:
         self._roots = roots
         self.permissions: Permissions | None = None
 
-    async def decide(self, call: ToolCallId, subject: PermissionSubject, *, rest: bool = False) -> Verdict:
-        """Return whether the call may do this. With `rest` the user may allow more, as in the question."""
+    async def decide(
+        self, call: ToolCallId, subject: PermissionSubject, *, rest: bool = False, again: bool = False
+    ) -> Verdict:
+        """Return whether the call may do this.
+
+        With `rest` the user may allow more, as in the question. With `again` no remembered "yes" counts.
+        """
         allowed = self._policy.remembered(subject)
+        if allowed and again:
+            allowed = None
         name = _NAMES[type(subject)]
         if allowed is None:
             if (size := _size(subject)) > ASKED_CHARS:

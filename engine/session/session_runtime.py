@@ -157,6 +157,7 @@ class SessionRuntime:
             dismissed=dismissed,
             domain=lambda: self.environment.domain,
             distrusted=lambda: confinement.distrusted,
+            has_appeared=confinement.has_appeared,
         )
         self.statements = StatementRunner(parts, self.environment, revisions, values, tools, self._preparer)
 

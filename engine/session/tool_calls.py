@@ -141,13 +141,18 @@ class _Content(NamedTuple):
     withheld: str
 
 
+async def _has_not(_allowed: Collection[str]) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """What the tool calls of one session share.
 
     `downloads` keeps a file under a name, and returns its path. `seen` follows the log. `comparison` finds what
     commands and servers change. `dismissed` ends the current turn. `domain` is the current sandbox of statements, if
-    any. `distrusted` are places where sandboxed statements may have left programs.
+    any. `distrusted` are places where sandboxed statements may have left programs. `has_appeared` is that of
+    `Confinement`.
     """
 
     parts: SessionParts
@@ -162,6 +167,7 @@ class ToolContext:
     dismissed: Callable[[], None]
     domain: Callable[[], Domain | None] = lambda: None
     distrusted: Callable[[], tuple[str, ...]] = tuple
+    has_appeared: Callable[[Collection[str]], Awaitable[bool]] = _has_not
 
 
 class ToolCalls:
@@ -733,6 +739,9 @@ class ToolCalls:
         From the second file change on, the user can allow all further ones at once.
         """
         questions = self._context.questions
+        if isinstance(subject, CommandSubject | ServerCallSubject) and questions.remembered(subject):
+            # It may run what a program of this statement has made since the user's answer.
+            return await questions.decide(call, subject, again=await self._context.has_appeared(self._written))
         if not isinstance(subject, FileSubject | TreeSubject) or subject.protected:
             return await questions.decide(call, subject)
         is_open = questions.remembered(subject) is None

@@ -65,6 +65,9 @@ HELD_BYTES: Final = 4 << 20
 """The largest saved content of a file that stays open, because it is read for each statement."""
 KEPT_BEFORE: Final = 256 << 20
 """Bytes of earlier contents that are saved for one statement. For further files only the state is recorded."""
+LINK_APPEARED: Final = "it is a link; look at what it leads to before you go on: other programs run that"
+DIRECTORY_APPEARED: Final = "it is a directory that other programs run files from; look at it before you go on"
+MORE_APPEARED: Final = "further files that other programs run have appeared here; look at them before you go on"
 _BATCH: Final = 50
 """Files after which other tasks run."""
 _UNSPELLED: Final = ("\ufffd", HIDDEN)
@@ -135,6 +138,8 @@ class Touches:
         """The files as the file system names them, by the positions of their events on the log."""
         self._taken: dict[str, asyncio.Future[FileTouched | None] | None] = {}
         """The files that were read, or are being read."""
+        self._lines: dict[str, str] = {}
+        """What is shown about paths that have no content to show."""
         self._refused = 0
         self._held: set[str] = set()
 
@@ -176,11 +181,19 @@ class Touches:
         return False
 
     def take_new(self, found: Iterable[Appeared]) -> None:
-        """Record files that the host found. A rewind leaves one that may have been there before the statement."""
-        for place, was_nothing in found:
-            if place not in self._taken and not place.startswith(self._records.hidden):
-                self._taken[place] = None
-                self._append(place, self._kept(place, _NOTHING if was_nothing else _UNWATCHED))
+        """Record files that the host found, whatever the statement has reported of them.
+
+        A rewind leaves one that may have been there before the statement.
+        """
+        for place, was_nothing, has_more in found:
+            if place.startswith(self._records.hidden):
+                continue
+            self._taken.setdefault(place, None)
+            line = MORE_APPEARED if has_more else LINK_APPEARED if os.path.islink(place) else ""
+            if line or os.path.isdir(place):
+                self._lines[place] = line or DIRECTORY_APPEARED
+            before = _NOTHING if was_nothing or place in self._lines else _UNWATCHED
+            self._append(place, replace(self._kept(place, before), found=True))
 
     async def hold(self, places: Iterable[bytes]) -> None:
         """Read files that are still open, and may be written without a report."""
@@ -265,6 +278,10 @@ class Touches:
             await asyncio.wait(looking)
         if self._taken:
             await anyio.lowlevel.checkpoint()  # which appends what was saved last
+        for place, line in self._lines.items():
+            call = self._records.minter.tool_call()
+            self._call(call, {"path": name_text(place)}, "write")
+            self._end(call, line)
         touched = open_touches(self._records.log.since(self._start))
         unseen = await self._unseen()
         if not touched and not unseen and not more:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from engine.core.key_file import StoredKeys, change_keys, read_keys
+from engine.session.touches import DIRECTORY_APPEARED, LINK_APPEARED, MORE_APPEARED
 from tests.support.agents import SECONDS, Agent
 from tests.support.breaking import (
     HOOK,
@@ -461,6 +462,55 @@ def test_a_file_that_is_run_later_is_held(tmp_path: Path, name: str) -> None:
     assert len(executions(agent)) == 1
     assert bool(questions(agent)) != bool(run.by_child)
     git(path / run.where, *run.user)
+    assert not marker.exists()
+
+
+def makes_by_a_program(script: str, then: str = "") -> str:
+    return f"import sqlite3, subprocess\nsubprocess.run(['sh', '-c', {script!r}], check=True)\n{then}"
+
+
+def shown_in(agent: Agent) -> str:
+    """What the editor shows of the calls of statements."""
+    calls = [each for each in agent.updates() if each["sessionUpdate"].startswith("tool_call")]
+    return "\n".join(json.dumps([each.get("title"), each.get("content")]) for each in calls)
+
+
+@pytest.mark.parametrize(
+    ("made", "touched", "names"),
+    [
+        ("echo x > .envrc", "sqlite3.connect('.envrc').close()", ["Create .envrc"]),
+        ("ln -s src .githooks", "", ["Write .githooks", LINK_APPEARED]),
+        ("mkdir .cursor", "", ["Write .cursor", DIRECTORY_APPEARED]),
+        (
+            "for d in .aws .azure .claude .codex .cursor .gemini; do mkdir $d; touch $(seq -f $d/%g 30); done\n"
+            "echo x > .envrc; mkdir .zed; touch .zed/tasks.json",
+            "",
+            ["Create .envrc", ".zed/tasks.json", "Write .claude", MORE_APPEARED],
+        ),
+    ],
+)
+def test_what_a_program_makes_for_others_to_run_is_shown(
+    tmp_path: Path, made: str, touched: str, names: Sequence[str]
+) -> None:
+    path = project(tmp_path / "project")
+    agent, _ = auto(tmp_path, path, [makes_by_a_program(made, touched)])
+    shown = shown_in(agent)
+    assert [name for name in names if json.dumps(name)[1:-1] not in shown] == []
+
+
+@pytest.mark.parametrize("is_later", [False, True])
+def test_always_covers_no_repository_that_a_program_made_since(tmp_path: Path, is_later: bool) -> None:
+    path, marker = tmp_path / "project", tmp_path / "planted"
+    path.mkdir()
+    script = f"git init -q .; git config core.fsmonitor 'touch {marker}; false'"
+    asks = "bash('git status', outside=True)"
+    later = [makes_by_a_program(script), asks] if is_later else [makes_by_a_program(script, asks)]
+
+    def between(_number: int, agent: Agent, _session: str) -> None:
+        agent.permission = "reject_once"
+
+    agent, _ = auto(tmp_path, path, [asks, asks, *later], permission="allow_always", between=between)
+    assert len(questions(agent)) == 2
     assert not marker.exists()
 
 

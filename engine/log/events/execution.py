@@ -177,6 +177,8 @@ class FileTouched(Event, frozen=True, kw_only=True):
     `before_digest` is the xxh3 hex of the content, empty if there was no file. If the content was not read, `note` says
     why, and `before_digest` identifies the state of the file (`unread-...`). If the content has a secret, `withheld`
     replaces `before_digest`. If the file changes, a FileWritten follows. `mode`: the file's permission bits.
+
+    `found`: the statement did not report it. The host found it afterwards, and other programs run it.
     """
 
     kind: ClassVar[str] = "file_touched"
@@ -188,6 +190,7 @@ class FileTouched(Event, frozen=True, kw_only=True):
     note: str = ""
     withheld: Exact = ""
     mode: int | None = None
+    found: bool = False
 
 
 class FileWritten(Event, frozen=True, kw_only=True):

@@ -494,6 +494,21 @@ def test_a_link_that_was_replaced_appears(tmp_path: Path) -> None:
         assert list(protection.appeared(before)) == [Appeared(str(tmp_path / ".envrc"), was_nothing=False)]
 
 
+def test_many_new_files_hide_none(tmp_path: Path) -> None:
+    protection = scanned(tmp_path)
+    before = protection.marks()
+    many = {f"{folder}/{number}": "" for folder in (".aws", ".azure", ".claude") for number in range(30)}
+    lay(tmp_path, {**many, "below/.envrc": "", ".vscode/tasks.json": "", "a.code-workspace": "", ".zed/": ""})
+    found = list(protection.appeared(before))
+    assert [os.path.relpath(each.path, tmp_path) for each in found[:7]] == [
+        *(".aws/0", ".azure/0", ".claude/0", ".vscode/tasks.json", ".zed"),
+        *("a.code-workspace", "below/.envrc"),
+    ]
+    assert [each for each in found if each.has_more] == [
+        Appeared(str(tmp_path / name), was_nothing=True, has_more=True) for name in (".aws", ".azure", ".claude")
+    ]
+
+
 def test_only_a_place_that_was_watched_is_known_to_have_been_empty(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     (tmp_path / "old.sh").write_text("")

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from engine.core.diff import change_size
 from engine.core.execution import LeftOut, TextChange
-from engine.core.ids import ToolCallId
+from engine.core.ids import ExecutionId, ToolCallId
 from engine.log.event_log import EventLog
+from engine.log.events.execution import FileTouched
 from engine.log.events.session import PermissionAnswered, PermissionAsked
 from engine.log.permissions import (
     ASKED_CHARS,
@@ -19,6 +21,7 @@ from engine.log.permissions import (
     PermissionAnswer,
     PermissionQuestion,
     PermissionSubject,
+    ServerCallSubject,
     StatementSubject,
     TreeSubject,
 )
@@ -177,6 +180,23 @@ async def test_secret_at_the_cut_of_a_change_is_hidden(tmp_path: Path) -> None:
     (change,) = asked.change.changes
     assert len(change.new) == ASKED_CHARS
     assert SECRET[:4] not in change.new
+
+
+async def test_no_yes_to_what_acts_holds_when_files_have_appeared_that_others_run(tmp_path: Path) -> None:
+    never = PermissionAnswer(outcome="rejected", remember=True)
+    asked = Asked(tmp_path, ALWAYS, never, ALWAYS, ALWAYS, ONCE, ONCE)
+    call = ServerCallSubject(server="s", tool="t", arguments="{}")
+    change = file(tmp_path / "d/a.py")
+    subjects = (command("git status"), command("make"), call, change)
+    await asked.decide(*subjects, *subjects)
+    assert len(asked.user.questions) == 4
+    own = FileTouched(execution_id=ExecutionId("e"), path="/w/a")
+    asked.log.append(own)
+    await asked.decide(*subjects)
+    assert len(asked.user.questions) == 4
+    asked.log.append(replace(own, found=True))
+    assert await asked.decide(*subjects) == ["allowed", "rejected", "allowed", "allowed"]
+    assert [question.subject for question in asked.user.questions[4:]] == [command("git status"), call]
 
 
 async def test_a_secret_is_neither_shown_nor_remembered(tmp_path: Path) -> None:
