@@ -31,6 +31,11 @@ _NOT_CONTENT = (
 _MAIN = ("main", '[role="main"]', "article")
 _LEAST_CHARS = 200
 """A main part with less text is not believed to be one."""
+_LONGEST_ADDRESS = 8_000
+"""Characters of an address that others are relative to."""
+_MOST_CHARS = 20 << 20
+"""Characters of the Markdown, as many as the bytes that are read of a response."""
+_MOST_TITLE_CHARS = 10_000
 _ADDRESSES = ("http", "https", "mailto", "")
 
 
@@ -55,7 +60,7 @@ def converted(data: bytes, url: str, charset: str = "") -> dict[str, str]:
     page = BeautifulSoup(data, "html.parser", from_encoding=charset or None)
     title = page.title.get_text(" ", strip=True) if page.title else ""
     base = page.find("base", href=True)
-    address = urljoin(url, str(base["href"])) if base else url
+    address = urljoin(url, str(base["href"])[:_LONGEST_ADDRESS]) if base else url
     for element in page.find_all(_NOT_CONTENT):
         element.decompose()
     part = _main(page)
@@ -65,7 +70,8 @@ def converted(data: bytes, url: str, charset: str = "") -> dict[str, str]:
     except RecursionError:
         text = part.get_text("\n", strip=True)
     lines = [line.rstrip() for line in text.splitlines()]
-    return {"title": " ".join(title.split()), "text": "\n".join(_without_gaps(lines)).strip() + "\n"}
+    text = "\n".join(_without_gaps(lines)).strip()[:_MOST_CHARS]
+    return {"title": " ".join(title.split())[:_MOST_TITLE_CHARS], "text": text + "\n"}
 
 
 def _main(page: Any) -> Any:

@@ -12,6 +12,7 @@ bound are lost. Must not know how a sandbox is enforced, nor start a worker. Use
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
@@ -22,7 +23,6 @@ from ..context.tail.rights import before_phrase
 from ..core.domain import LAYERS, PARTS, Domain, Layer, is_held, is_inside, lacking
 from ..core.errors import EnvironmentUnavailableError
 from ..core.key_file import key_path
-from ..core.text import printable
 from ..files.protected import Appeared, Mark, Protection, is_new
 from ..files.safe_open import ways_in
 from ..log.events.session import DomainEntered, Mode
@@ -40,9 +40,10 @@ SWITCHED_OFF: Final = "the setting sandbox is off"
 MOST_APPEARED: Final = 100
 """How many new files of a statement are looked at and named."""
 SHUT: Final = (
-    "you may not read {path}, so it is unknown what other programs run there, and statements could change it; "
-    "run: chmod -R u+rX {path}"
+    "you may not read {path}, so it is unknown what other programs run there, and statements could change it; {advice}"
 )
+_COMMAND: Final = "run: chmod -R u+rX -- {path}"
+_WITHOUT_COMMAND: Final = "look at what it is, and give yourself the right to read it, or remove it"
 
 
 def domain_of(
@@ -90,6 +91,16 @@ def rights_in(domain: Domain, layers: Collection[Layer]) -> Rights:
         bare="mounts" not in layers,
         lacks=tuple(part for part in PARTS if part not in layers),
     )
+
+
+def shut_text(path: str) -> str:
+    """Return the error for a path that the user may not read.
+
+    A statement may have chosen it. So it is part of a command only if it is plain text for a shell, and no link.
+    """
+    is_plain = shlex.quote(path) == path == os.path.realpath(path)
+    advice = _COMMAND.format(path=path) if is_plain else _WITHOUT_COMMAND
+    return SHUT.format(path=repr(path) if not is_plain else path, advice=advice)
 
 
 class Confinement:
@@ -264,7 +275,7 @@ class Confinement:
 
     def _check_shut(self) -> None:
         if self._protection.shut:
-            raise EnvironmentUnavailableError(SHUT.format(path=printable(self._protection.shut)))
+            raise EnvironmentUnavailableError(shut_text(self._protection.shut))
 
     def is_holding(self, environment: Environment) -> bool:
         """Whether all protected files are as when the kernel last protected them, and hidden directories hidden.

@@ -207,6 +207,8 @@ async def _body(headers: Mapping[str, str], chunks: AsyncIterator[bytes]) -> tup
         found += chunk if unzip is None else unzip.decompress(chunk, MOST_BYTES + 1 - len(found))
         if len(found) > MOST_BYTES:
             return bytes(found[:MOST_BYTES]), True
+        if unzip is not None and unzip.eof:
+            break  # what follows is no part of it, and may have no end
     if unzip is not None and not unzip.eof:
         raise ConnectionError("the compressed response is incomplete")
     return bytes(found), False

@@ -295,6 +295,8 @@ class ToolCalls:
             workspace = self._context.workspace
             if unsaved is not None:
                 workspace = workspace.with_unsaved(unsaved.place, unsaved.data)
+            if request.operation == FETCH:
+                self._check_address(arguments.url)  # as given: later it is in lower case, or an error quotes a part
             found = await anyio.to_thread.run_sync(operation.perform, workspace, arguments)
             match found:
                 case Reading():
@@ -674,13 +676,16 @@ class ToolCalls:
 
     # --- the web ------------------------------------------------------------------------------------------------------
 
+    def _check_address(self, text: str) -> None:
+        if self._context.parts.redactor.redact(text) != text:
+            raise PermissionError(SECRET_ADDRESS)
+
     async def _fetch(self, request: EffectRequest, call: ToolCallId, url: URL) -> object:
         """Fetch an address, and make a page Markdown; keep as a file what is not text."""
 
         async def permit(address: URL) -> None:
             site, text = site_of(address), str(address)
-            if self._context.parts.redactor.redact(text) != text:
-                raise PermissionError(SECRET_ADDRESS)
+            self._check_address(text)
             if site not in self._sites:
                 await self._permit(request, call, SiteSubject(url=text, site=site))
                 self._sites.add(site)

@@ -6,6 +6,7 @@ the user's cache directory. Must not know how a line is shown. Used by `program`
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -36,7 +37,10 @@ class PictureFiles:
 
     def _written(self, picture: Picture, content: PictureContent) -> Path:
         """Write the file unless it is there, whole or not at all; return its path."""
-        path = self._folder / f"{picture.digest[:16] or 'picture'}.{'png' if picture.media_type == PNG else 'jpg'}"
+        path = (
+            self._folder
+            / f"{hashlib.blake2b(content, digest_size=8).hexdigest()}.{'png' if picture.media_type == PNG else 'jpg'}"
+        )
         if not path.exists() or path.stat().st_size != len(content):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:

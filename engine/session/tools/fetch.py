@@ -54,8 +54,8 @@ def checked_url(text: str) -> URL:
     try:
         url = httpx2.URL(text)
         host = url.raw_host.decode()
-    except (httpx2.InvalidURL, ValueError, TypeError) as error:
-        raise ValueError(f"fetch(): {shown!r} is not an address: {error}") from None
+    except (httpx2.InvalidURL, ValueError, TypeError):
+        raise ValueError(f"fetch(): {shown!r} is not an address") from None
     if url.scheme not in _PORTS:
         raise ValueError(f"fetch(): {shown!r} does not begin with http:// or https://; open() reads files")
     if url.userinfo:
@@ -135,6 +135,16 @@ _TEXTS: Final = re.compile(
 _NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_NAME: Final = 80
 _HEAD_BYTES: Final = 4096
+_CHARSETS: Final = frozenset(
+    (
+        *("ascii", "utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "koi8-r", "koi8-u", "cp866", "cp874"),
+        *("mac-roman", "mac-cyrillic", "tis-620", "gb2312", "gbk", "gb18030", "hz", "big5", "big5hkscs", "cp932"),
+        *("cp949", "euc_jp", "euc_kr", "shift_jis", "iso2022_jp"),
+        *(f"iso8859-{number}" for number in range(1, 17)),
+        *(f"cp{number}" for number in range(1250, 1259)),
+    )
+)
+"""The codecs for charsets of the web, by Python's names. Others that Python has may take hours (`punycode`)."""
 _MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SUFFIXES: Final = {"text/html": ".html", "application/pdf": ".pdf", "application/zip": ".zip", "image/png": ".png"}
 
@@ -171,7 +181,8 @@ def decoded_text(data: bytes, charset: str) -> str:
     marked = "utf-16" if data[:2] in _MARKS else "utf-8-sig"
     for name in filter(None, (charset, marked)):
         try:
-            return data.decode(name)
+            if codecs.lookup(name).name in _CHARSETS:
+                return data.decode(name)
         except (LookupError, ValueError):
             continue
     return data.decode("cp1252", "replace")

@@ -43,6 +43,8 @@ def test_page_without_a_main_part_is_its_body() -> None:
     assert converted(b"<p>x</p><main>short</main>", "https://a/")["text"] == "x\n\nshort\n"
     base = b'<base href="https://b/c/"><a href="d">e</a>'
     assert converted(base, "https://a/")["text"] == "[e](https://b/c/d)\n"
+    far = converted(b'<base href="https://b/%s/"><a href="d">e</a>' % (b"c" * 100_000), "https://a/")["text"]
+    assert len(far) < 10_000
     for empty in (b"", b"<html>", b"\0", b"<!--"):
         assert converted(empty, "https://a/") == {"title": "", "text": converted(empty, "https://a/")["text"]}
 

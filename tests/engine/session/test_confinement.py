@@ -27,7 +27,7 @@ from engine.log.events.session import DomainEntered, Mode, PermissionAsked
 from engine.log.permissions import PermissionAnswer, RebuildSubject, StatementSubject
 from engine.log.rights import Rights
 from engine.log.store.memory import MemoryStore
-from engine.session.confinement import SHUT, domain_of, rights_in
+from engine.session.confinement import domain_of, rights_in, shut_text
 from tests.support.fixed import FixedClock
 from tests.support.guarded import HELD, Kernel
 from tests.support.models import Answer, AnsweringModel, says
@@ -128,10 +128,20 @@ async def test_nothing_runs_beside_a_repository_that_may_not_be_read(
             os.mkdir(os.path.join(session.cwd, "new"))
             for _ in range(2):
                 end = await session.accept("go").end()
-                assert (end.cause, SHUT.format(path=shut) in end.detail) == ("error", True)
+                assert (end.cause, shut_text(shut) in end.detail) == ("error", True)
         os.mkdir(os.path.join(session.cwd, "newer"))
         await turns(session)
     assert [source for source, _ in kernel.ran_in] == ["x = 1", "y = 2"]
+
+
+@pytest.mark.parametrize("name", ["a;sh evil.sh;#", "a b", "$(id)", "a\nb", "-R"])
+def test_no_command_is_recommended_with_a_name_that_a_shell_would_run(tmp_path: Path, name: str) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert f"chmod -R u+rX -- {tmp_path}" in shut_text(str(tmp_path))
+    is_plain = name == "-R"
+    assert ("chmod" in shut_text(f"{tmp_path}/{name}")) is is_plain
+    assert "chmod" not in shut_text(str(tmp_path / "link"))
+    assert "\n" not in shut_text(f"{tmp_path}/{name}")
 
 
 def envrc_appears(folder: Path) -> None:

@@ -228,6 +228,12 @@ async def test_compressed_response_is_unpacked(how: str) -> None:
         assert (await server.fetch()).data == b"hello" * 100
 
 
+async def test_nothing_is_read_behind_the_end_of_a_compressed_response() -> None:
+    endless = response(gzip.compress(b"hello"), Content_Encoding="gzip", Content_Length=str(1 << 40))
+    async with site(endless + b"x" * (1 << 20)) as server:
+        assert (await server.fetch()).data == b"hello"
+
+
 async def test_bomb_is_cut_at_the_limit() -> None:
     async with site(response(gzip.compress(ZEROS), Content_Encoding="gzip")) as server:
         found = await server.fetch()

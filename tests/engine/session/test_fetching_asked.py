@@ -176,12 +176,17 @@ async def test_statement_that_was_allowed_as_a_whole_asks_nothing_more(tmp_path:
 
 
 async def test_address_with_a_secret_is_never_sent(tmp_path: Path) -> None:
-    office = Office(tmp_path, [ALLOWED] * 3)
-    secret = "sk-1234567890abcdef"
+    office = Office(tmp_path, [ALLOWED] * 5)
+    secret = "sk-1234567890ABCDEF"
     object.__setattr__(office.parts, "redactor", office.parts.redactor.knowing([secret]))
     fetch = office.statement()
     spelled = "".join(f"%{ord(char):02x}" for char in secret)
-    for url in (f"https://a.example/?key={secret}", f"https://a.example/{spelled}", f"https://{secret}.example/"):
+    for url in (
+        f"https://a.example/?key={secret}",
+        f"https://a.example/{spelled}",
+        f"https://{secret}.example/",
+        f"https://{secret}/x:{secret}@a:b/",
+    ):
         answer = await fetch(url)
         assert answer.error is not None
         assert answer.error.message == SECRET_ADDRESS, url

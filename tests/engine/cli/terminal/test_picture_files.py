@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+from msgspec.structs import replace
+
 from engine.cli.terminal.picture_files import PictureFiles
+from engine.core.ids import BlobDigest
 from engine.core.pictures import Picture, PictureContent, description
 from tests.support.commands import Home
 from tests.support.pictures import opened, png
@@ -13,15 +17,19 @@ from tests.support.pictures import opened, png
 PICTURE = Picture(name="plot", media_type="image/png", width=8, height=6, size=70, digest="0123456789abcdef01")
 
 
-def test_a_picture_is_written_once_below_the_cache(tmp_path: Path) -> None:
+@pytest.mark.parametrize("digest", [PICTURE.digest, "../../../../evil", "/evil", ""])
+def test_a_picture_is_written_once_below_the_cache(tmp_path: Path, digest: str) -> None:
+    picture = replace(PICTURE, digest=BlobDigest(digest))
     content = PictureContent(png())
     files = PictureFiles(lambda _: content, {"XDG_CACHE_HOME": str(tmp_path)})
-    path = tmp_path / "rewindow" / "pictures" / "0123456789abcdef.png"
-    assert files.line(PICTURE) == f"{description(PICTURE)} {path}"
+    line = files.line(picture)
+    (path,) = (tmp_path / "rewindow" / "pictures").iterdir()
+    assert line == f"{description(picture)} {path}"
+    assert path.suffix == ".png"
     assert path.read_bytes() == content
     assert path.stat().st_mode & 0o777 == 0o600
     before = path.stat().st_mtime_ns
-    files.line(PICTURE)
+    files.line(picture)
     assert path.stat().st_mtime_ns == before
     assert [*path.parent.iterdir()] == [path]
 

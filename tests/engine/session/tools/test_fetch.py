@@ -128,6 +128,8 @@ def test_texts_are_told_from_files() -> None:
         ("é".encode("utf-16"), ""),
         ("é".encode("utf-8-sig"), ""),
         ("é".encode(), "zlib"),
+        ("é".encode(), "utf-7"),
+        (b"\xa4\xe9"[1:], "punycode"),
         ("é".encode(), "a\0b"),
     ],
 )
