@@ -67,6 +67,12 @@ def test_git_applies_any_patch(tmp_path_factory: pytest.TempPathFactory, old: st
     assert file.read_text() == new
 
 
+def test_later_hunks_count_lines_of_the_new_file() -> None:
+    new = LONG.replace("line 3\n", "line three\nand more\n").replace("line 200\n", "")
+    heads = [line for line in patch_of(Path("/w/a"), LONG, new).splitlines() if line.startswith("@@")]
+    assert heads == ["@@ -1,7 +1,8 @@", "@@ -198,7 +199,6 @@"]
+
+
 def test_removed_file_is_removed(tmp_path: Path) -> None:
     file = tmp_path / "gone.txt"
     file.write_text("one\ntwo\n")

@@ -12,6 +12,9 @@ import pytest
 
 from acp_adapter import v2
 from acp_adapter.methods import METHODS
+from acp_adapter.sign_in import SETUP
+from acp_adapter.updates.calls import TERMINAL_OUTPUT
+from acp_adapter.updates.shapes import ToolCallUpdate
 from acp_adapter.v2 import shapes
 from acp_adapter.v2.updates import PLAN
 from acp_adapter.wire import WireModel
@@ -102,6 +105,15 @@ async def test_what_is_advertised_is_served(agent: Client) -> None:
     assert (answer["info"]["name"], [method["type"] for method in answer["authMethods"]]) == ("rewindow", ["agent"])
     for method in v2.METHODS - {"initialize", "auth/logout", "auth/status", "session/list", "session/cancel"}:
         assert (await agent.error(method, {"sessionId": 7, "cwd": "relative"}))["code"] == -32602, method
+
+
+@pytest.mark.parametrize(
+    "offered",
+    [{"capabilities": {"auth": {"terminal": {}}}}, {"clientCapabilities": {"auth": {"terminal": True}}}],
+)
+async def test_terminal_login_is_for_clients_that_offer_it(agent: Client, offered: Mapping[str, Any]) -> None:
+    methods = (await agent.call("initialize", {"protocolVersion": 2, **offered}))["authMethods"]
+    assert [(method["type"], method.get("args")) for method in methods] == [("terminal", [SETUP]), ("agent", None)]
 
 
 async def test_prompt_is_answered_before_its_end(agent: Client, tmp_path: Path, gate: Gate) -> None:
@@ -351,7 +363,13 @@ async def test_condensation_is_told_as_such(store: MemoryStore, tmp_path: Path) 
         assert not [call for call in agent.updates("tool_call_update") if call.get("kind") == "think"]
 
 
-async def test_output_with_a_secret_is_redacted_before_it_is_encoded(tmp_path: Path) -> None:
+def test_writer_redacts_what_it_encodes() -> None:
+    meta = {TERMINAL_OUTPUT: {"terminal_id": "t", "data": "a key that is known since"}}
+    (sent,) = v2.writer(lambda text: text.replace("key", "***")).live([ToolCallUpdate(tool_call_id="c", meta=meta)])
+    assert b64decode(sent["data"]) == b"a *** that is known since"
+
+
+async def test_output_of_a_terminal_has_no_secret(tmp_path: Path) -> None:
     secret = "sk-abcdef-123456"
     async with in_memory(tmp_path, environ={"A_TOKEN": secret}) as agent:
         session = await opened(agent, tmp_path)
