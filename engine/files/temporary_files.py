@@ -98,7 +98,7 @@ def _sweep(place: str) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         path = os.fsdecode(os.read(descriptor, _LONGEST))
-        if _is_ours(os.path.basename(path)):
+        if is_temporary(os.path.basename(path)):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 if stat.S_ISREG(os.lstat(path).st_mode):
                     os.unlink(path)
@@ -107,7 +107,8 @@ def _sweep(place: str) -> None:
         os.close(descriptor)
 
 
-def _is_ours(name: str) -> bool:
+def is_temporary(name: str) -> bool:
+    """Return whether a name is that of a temporary file."""
     drawn = name.removeprefix(_BEGINNING).removesuffix(_END)
     return name == f"{_BEGINNING}{drawn}{_END}" and len(drawn) == 2 * _RANDOM_BYTES and set(drawn) <= _DIGITS
 

@@ -157,7 +157,9 @@ COMMANDS: Final[dict[str, Command]] = {
             undo,
             takes="statement",
         ),
-        Command("redo", f"[{DRY_RUN}]", "", "Redo what was undone last", redo),
+        Command(
+            "redo", f"[{DRY_RUN}]", "nothing, or only to see what would be done", "Redo what was undone last", redo
+        ),
         Command(
             "changes",
             "[K]",

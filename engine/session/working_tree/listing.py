@@ -1,8 +1,8 @@
 """The files, links and directories of one directory that are compared, with their states.
 
 These are the ones that git would add: what `.gitignore` and `info/exclude` name is left out, and so is what a directory
-has of version control (`.git`), of this program, and of another file system. A directory that has only such entries is
-left out, too.
+has of version control (`.git`), of this program (such as a file that is being written), and of another file system. A
+directory that has only such entries is left out, too.
 
 Directories are opened one below the other without following links, so that no program that exchanges one for a link
 during the walk leads it elsewhere. Nothing else is opened. Blocks.
@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from ...files.safe_open import is_own
 from ...files.search.ignore_files import REPOSITORY, VERSION_CONTROL, IgnoreFiles, Place, Stamp, rules_above
+from ...files.temporary_files import is_temporary
 
 MOST_ENTRIES: Final = 200_000
 """Entries of one directory that are compared; a larger one is not."""
@@ -157,7 +158,7 @@ class _Walk:
             if state.is_directory:
                 if not self._is_left_out(name, f"{path}/", rules):
                     directories.append(name)
-            elif (stat.S_ISREG(state.mode) or state.is_link) and name != REPOSITORY:
+            elif (stat.S_ISREG(state.mode) or state.is_link) and name != REPOSITORY and not is_temporary(name):
                 files += [] if rules.leave_out(path, name) else [name]
         return tuple(files), tuple(directories)
 

@@ -50,7 +50,7 @@ async def test_help_names_every_command_with_its_arguments(tmp_path: Path) -> No
         ("/omit 1", "No statement has run yet."),
         ("/context tail", NO_TAIL),
         ("/Views", "There is no command `/Views`. Did you mean `/views`? `/help` lists all."),
-        ("/re", "There is no command `/re`. Did you mean `/rewind` or `/replay`? `/help` lists all."),
+        ("/re", "There is no command `/re`. Did you mean `/rewind`, `/redo` or `/replay`? `/help` lists all."),
     ],
 )
 async def test_a_command_that_is_misused_says_how_it_is_used(tmp_path: Path, text: str, answer: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.files.search.ignore_files import place_of
+from engine.files.temporary_files import recorded
 from engine.session.working_tree import listing
 from engine.session.working_tree.listing import Lister, TooLargeError
 
@@ -68,6 +69,13 @@ def test_directory_with_only_left_out_entries_is_left_out(tmp_path: Path) -> Non
     (tmp_path / "empty").mkdir()
     found = Lister().list_tree(place_of(str(tmp_path), (str(tmp_path),))).entries
     assert set(found) == {".gitignore", "empty/"}
+
+
+def test_file_that_a_tool_is_writing_is_left_out(tmp_path: Path) -> None:
+    with recorded(None, str(tmp_path)) as temporary:
+        (tmp_path / temporary).touch()
+        (tmp_path / "a").touch()
+        assert set(Lister().list_tree(place_of(str(tmp_path), (str(tmp_path),))).entries) == {"a"}
 
 
 def test_too_large_a_directory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
