@@ -9,7 +9,7 @@ workers for their own writes.
 
 A repository is recognized by its name (`.git`) or its content (a bare one, or one that a `.git` file leads to). A write
 that would turn a directory into a repository is protected, too. So is what git's configuration names now (hooks,
-included files, programs). No list is complete: see docs/sandbox.md. 500 lines, because the table and both ways to read
+included files, programs). No list is complete: see docs/sandbox.md. 700 lines, because the table and both ways to read
 it belong together.
 """
 

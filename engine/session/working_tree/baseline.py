@@ -2,8 +2,9 @@
 
 A comparison lists the directory, reads what has another state than before, and returns what differs in content, mode or
 kind. States and contents are kept in a private database of the directory, so that the next process need not read all
-files again. It is disposable: what a session needs of it goes into the session's own store, and a damaged one is made
-anew. Contents that nothing names any more are removed an hour later, because another process may still need one.
+files again. It is disposable: what a session needs of it goes into the session's own store, a damaged one is made anew,
+and one that was not used for UNUSED_SECONDS is removed. Contents that nothing names any more are removed an hour later,
+because another process may still need one.
 
 A content with a known secret is never kept. Neither is one above LARGEST bytes, nor any more once the directory's
 contents have MOST_BYTES. Such a file is compared by its digest or state. Blocks, and may be called on any thread.
@@ -41,6 +42,10 @@ _LONGEST_ACT: Final = 4 * 3600.0
 """Seconds after which an act counts as ended, because its process may have been killed."""
 _CLEANING_SECONDS: Final = 600.0
 _NO_TIME: Final = -1
+UNUSED_SECONDS: Final = 30 * 86_400.0
+"""After which a directory's database is removed, unless it is used."""
+_END: Final = ".db"
+_SUFFIXES: Final = ("", "-wal", "-shm")
 SECRET: Final = "it contains a secret"  # noqa: S105 -- a reason, no secret
 FULL: Final = f"the contents of this directory take more than {MOST_BYTES >> 30} GiB"
 _TABLES: Final = """
@@ -50,6 +55,25 @@ CREATE TABLE IF NOT EXISTS entries(
 CREATE TABLE IF NOT EXISTS acts(owner TEXT, started REAL, ended REAL);
 CREATE TABLE IF NOT EXISTS contents(digest TEXT PRIMARY KEY, data BLOB, size INTEGER, used REAL);
 """
+
+
+def forget_unused(folder: str, seconds: float = UNUSED_SECONDS) -> None:
+    """Remove the databases of directories that were not compared for so long. Raises nothing."""
+    with suppress(OSError), os.scandir(folder) as found:
+        for entry in found:
+            if entry.name.endswith(_END) and time.time() - _used(entry.path) > seconds:
+                for suffix in _SUFFIXES:
+                    with suppress(OSError):
+                        os.unlink(entry.path + suffix)
+
+
+def _used(path: str) -> float:
+    """Return when a database was written last; now if nobody knows."""
+    times: list[float] = []
+    for suffix in _SUFFIXES:
+        with suppress(OSError):
+            times.append(os.stat(path + suffix).st_mtime)
+    return max(times, default=time.time())
 
 
 class Known(NamedTuple):
@@ -183,7 +207,7 @@ class Baseline:
             with suppress(sqlite3.Error):
                 self._database.close()
         self._database, self._entries, self._kept_bytes = None, {}, 0
-        for suffix in ("", "-wal", "-shm"):
+        for suffix in _SUFFIXES:
             with suppress(FileNotFoundError):
                 os.unlink(self._path + suffix)
 

@@ -38,7 +38,7 @@ from ...log.events.execution import FileWritten
 from ..parts import SessionParts
 from ..policy import shown_part
 from ..tools import Workspace, changes_of, name_text
-from .baseline import Baseline, Known, Snapshot
+from .baseline import Baseline, Known, Snapshot, forget_unused
 from .listing import MOST_ENTRIES, TooLargeError
 
 FOLDER: Final = "baselines"
@@ -131,6 +131,7 @@ class TreeComparison:
     def _opened(self) -> dict[str, Baseline]:
         if self._baselines is None:
             folder = self._parts.settings.state_dir / FOLDER
+            forget_unused(str(folder))
             roots = [each for each in self._workspace.real_roots if self._is_comparable(each)]
             outer = [each for each in roots if not any(each != other and is_inside(each, (other,)) for other in roots)]
             self._baselines = {
