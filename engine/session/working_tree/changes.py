@@ -39,7 +39,7 @@ from ..parts import SessionParts
 from ..policy import shown_part
 from ..tools import Workspace, changes_of, name_text
 from .baseline import Baseline, Known, Snapshot, forget_unused
-from .listing import MOST_ENTRIES, TooLargeError
+from .listing import MOST_ENTRIES, MOST_LEVELS, TooLargeError
 
 FOLDER: Final = "baselines"
 """Of the state directory: the databases of directories."""
@@ -56,7 +56,7 @@ _MOMENT: Final = 1.0
 """Seconds that the first look waits, because the first reply is more urgent."""
 _CHANGED_WORDS: Final = ("made", "changed", "removed")
 _HOME: Final = "it is a home directory or the root of the file system"
-TOO_LARGE: Final = f"it has more than {MOST_ENTRIES:,} files and directories"
+TOO_LARGE: Final = f"it has more than {MOST_ENTRIES:,} files and directories, or more than {MOST_LEVELS} levels"
 _STATE: Final = "it is Rewindow's own directory"
 
 logger = logging.getLogger(__name__)

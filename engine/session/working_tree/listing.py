@@ -10,6 +10,7 @@ during the walk leads it elsewhere. Nothing else is opened. Blocks.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -22,16 +23,19 @@ from ...files.temporary_files import is_temporary
 
 MOST_ENTRIES: Final = 200_000
 """Entries of one directory that are compared; a larger one is not."""
+MOST_LEVELS: Final = 100
+"""Directories in each other; each is open meanwhile."""
 CACHES: Final = ("__pycache__", "node_modules")
 """Directories that programs fill again, left out whether or not a rule says so."""
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OUR_OWN: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _RULES: Final = frozenset((".gitignore", REPOSITORY))
 _RACY_NS: Final = 50_000_000
 """What is younger may change again without another time, because kernels stamp in ticks of up to 10 ms."""
 
 
 class TooLargeError(Exception):
-    """The directory has more than MOST_ENTRIES entries."""
+    """The directory has more than MOST_ENTRIES entries, or more than MOST_LEVELS levels."""
 
 
 class State(NamedTuple):
@@ -168,9 +172,13 @@ class _Walk:
         return is_own(os.path.join(self._root, path[:-1]), self._root)
 
     def _below(self, descriptor: int, name: str, path: str, rules: IgnoreFiles) -> bool:
+        if path.count("/") > MOST_LEVELS:
+            raise TooLargeError
         try:
             child = os.open(name, _FLAGS, dir_fd=descriptor)
-        except OSError:
+        except OSError as error:
+            if error.errno in _OUR_OWN:
+                raise
             return False  # it is gone, is a link now, or may not be read
         try:
             state = os.fstat(child)
@@ -179,8 +187,6 @@ class _Walk:
             # First, so that a directory stands before what is in it; without what changes with each entry.
             self._add(path, State(state.st_mode, state.st_ino, 0, 0, 0))
             is_kept = self._directory(child, path, rules)
-        except RecursionError:
-            raise TooLargeError from None
         finally:
             os.close(child)
         if not is_kept:

@@ -14,7 +14,7 @@ import pytest
 from engine.files.search.ignore_files import place_of
 from engine.files.temporary_files import recorded
 from engine.session.working_tree import listing
-from engine.session.working_tree.listing import Lister, TooLargeError
+from engine.session.working_tree.listing import MOST_LEVELS, Lister, TooLargeError
 
 NAMES = ("a", "b.log", "build", "c.py", "d")
 RULES = ("*.log\n", "build/\n", "/a\n", "!b.log\n", "d/\n!d/c.py\n", "")
@@ -84,6 +84,15 @@ def test_too_large_a_directory_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         (tmp_path / name).touch()
     with pytest.raises(TooLargeError):
         Lister().list_tree(place_of(str(tmp_path), (str(tmp_path),)))
+
+
+def test_too_deep_a_directory_is_refused(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*"d" * (MOST_LEVELS + 1))
+    deep.mkdir(parents=True)
+    with pytest.raises(TooLargeError):
+        Lister().list_tree(place_of(str(tmp_path), (str(tmp_path),)))
+    deep.rmdir()
+    Lister().list_tree(place_of(str(tmp_path), (str(tmp_path),)))
 
 
 def test_link_that_replaces_a_directory_is_not_followed(tmp_path: Path) -> None:
