@@ -316,10 +316,11 @@ def commands(left: Left, home: Home, project: Project, variables: Mapping[str, s
         ("show", session, "--cycles"), ("show", session, "--projection", "3"), ("branches", session),
         ("diff", session, "main"), ("show", key), ("sessions", "--cwd", key), ("gc", "--older-than", key),
         ("vectors-adapter", key), (key,), ("help", key), ("sessions", "--jsonl"),
-        ("auth", "list"), ("auth", "add", key),
+        ("auth", "list"), ("auth", "add", key), ("changes", session), ("changes", session, "--patch"),
     )  # fmt: skip
     changing = (
-        ("replay", session, "--from", "1"), ("rewind", session, "--to", "1"), ("import", str(project.file)),
+        ("undo", session), ("redo", session), ("replay", session, "--from", "1"), ("rewind", session, "--to", "1"),
+        ("import", str(project.file)),
         ("run", "-p", "open('file.txt').read()"), ("delete", key, "--yes"), ("run", "--verbose", "-p", key),
         *(("run", "-p", "open('file.txt').read()", "--output-format", each) for each in ("json", "stream-json")),
     )  # fmt: skip

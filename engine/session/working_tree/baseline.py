@@ -6,8 +6,9 @@ files again. It is disposable: what a session needs of it goes into the session'
 and one that was not used for UNUSED_SECONDS is removed. Contents that nothing names any more are removed an hour later,
 because another process may still need one.
 
-A content with a known secret is never kept. Neither is one above LARGEST bytes, nor any more once the directory's
-contents have MOST_BYTES. Such a file is compared by its digest or state. Blocks, and may be called on any thread.
+A content or a name with a known secret is never kept, and what has such a name is not compared. Neither is a content
+above LARGEST bytes kept, nor any more once the directory's contents have MOST_BYTES. Such a file is compared by its
+digest or state. Blocks, and may be called on any thread.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class Baseline:
     """The entries of the directory `root`, a real path, with the database at `path`.
 
     Args:
-        is_storable: whether a content may be kept.
+        is_storable: whether a content or a name may be kept.
     """
 
     def __init__(self, root: str, path: str, is_storable: Callable[[bytes], bool]) -> None:
@@ -230,6 +231,8 @@ class Baseline:
         with opened_directory(self.root):  # it is there, and may be read
             listing = self._lister.list_tree(place_of(self.root, (self.root,)))
         before, entries = self._entries, listing.entries
+        for path in [each for each in entries if each not in before and not self._is_storable(os.fsencode(each))]:
+            del entries[path]
         stale = [path for path, state in entries.items() if (old := before.get(path)) is None or old.state != state]
         gone = [path for path in before if path not in entries]
         if not stale and not gone:
