@@ -16,7 +16,8 @@ from engine.log.cycles import cycles_of
 from engine.log.events import Event
 from engine.log.events.conversation import ToolCall
 from engine.log.events.execution import StatementOmitted
-from engine.log.events.going_back import BranchCreated, HeadMoved, RewindBegun, Rewound
+from engine.log.events.going_back import BranchCreated, FileToRestore, HeadMoved, RewindBegun, Rewound
+from engine.log.redaction import Storable
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import Store
 from engine.session.past import rewinding
@@ -51,6 +52,27 @@ def files(session: Session) -> dict[str, str]:
 
 async def n(session: Session) -> str | None:
     return (await session.cell("n")).value
+
+
+def killed(store: MemoryStore, session: Session, events: Sequence[Event]) -> MemoryStore:
+    """A store whose session has only these events, as if its process had been killed then."""
+    again = MemoryStore(FixedClock())
+    again.create(store.row(session.session_id))
+    again.acquire(session.session_id, lambda seq, error: None)
+    for data in [store.blob_get(digest) for digest in store.contents(session.session_id)]:
+        again.blob_put(Storable(data))
+    for event in events:
+        again.submit(session.session_id, event)
+    again.release(session.session_id)
+    return again
+
+
+def as_before(store: MemoryStore, file: FileToRestore) -> None:
+    """Make a file what it was before it was put back."""
+    if file.present is None:
+        Path(file.path).unlink()
+    else:
+        Path(file.path).write_bytes(store.blob_get(file.present))
 
 
 def kinds(events: Sequence[Event]) -> list[str]:
@@ -273,16 +295,7 @@ async def test_rewind_killed_anywhere_is_finished_on_open(tmp_path: Path, kept: 
     if kept <= 1:  # the files had not gone back
         for name, text in AFTER[3].items():
             (tmp_path / "project" / name).write_text(text)
-    again = MemoryStore(FixedClock())
-    row = store.row(session.session_id)
-    contents = [store.blob_get(digest) for digest in store.contents(session.session_id)]
-    again.create(row)
-    again.acquire(session.session_id, lambda seq, error: None)
-    for data in contents:
-        again.blob_put(data)
-    for event in events:
-        again.submit(session.session_id, event)
-    again.release(session.session_id)
+    again = killed(store, session, events)
     async with session_in(tmp_path / "state", again, load=session.session_id) as session:
         assert files(session) == AFTER[1]
         assert await n(session) == "1"
@@ -292,6 +305,31 @@ async def test_rewind_killed_anywhere_is_finished_on_open(tmp_path: Path, kept: 
         if not keeps:
             await session.switch("main")
             assert (files(session), await n(session)) == (AFTER[3], "3")
+
+
+@pytest.mark.parametrize("is_redo", [False, True])
+@pytest.mark.parametrize("done", [0, 1, 2])
+async def test_undo_killed_anywhere_is_finished_on_open(tmp_path: Path, is_redo: bool, done: int) -> None:
+    """The log ends with the plan, and so many of its two files have been put back."""
+    store = MemoryStore(FixedClock())
+    wanted = AFTER[3] if is_redo else AFTER[2]
+    async with written(tmp_path, store) as session:
+        await session.cell("m = 4")
+        await session.undo()
+        if is_redo:
+            await session.redo()
+        begun = events_of(session, RewindBegun)[-1]
+        events = [event for event in session.events if event.seq <= begun.seq]
+    for file in begun.files[done:]:
+        as_before(store, file)
+    async with session_in(tmp_path / "state", killed(store, session, events), load=session.session_id) as session:
+        assert files(session) == wanted
+        assert (await n(session), await value_of(session, "m")) == ("3", "4")
+        assert [row.name for row in session.branches if row.is_active] == ["main"]
+        ended = events_of(session, Rewound)[-1]
+        assert (ended.undone, ended.is_redo, ended.left) == (begun.undone, is_redo, ())
+        await (session.undo() if is_redo else session.redo())
+        assert files(session) == (AFTER[2] if is_redo else AFTER[3])
 
 
 @pytest.mark.parametrize("protected", [True, False])
