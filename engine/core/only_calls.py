@@ -8,9 +8,9 @@ adapter waits for the calls themselves. Pure.
 from __future__ import annotations
 
 import ast
-import warnings
 from typing import Final
 
+from .python_source import parsed
 from .toolbox import TOOLS
 
 _LONGEST: Final = 100_000
@@ -49,13 +49,10 @@ def only_calls(source: str) -> tuple[str, ...]:
     """
     if len(source) > _LONGEST:
         return ()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the source, which Python gives again when it runs
-            body = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(source)
+    if tree is None:
         return ()
-    tools = [_called(each) for each in body if not isinstance(each, ast.Import)]
+    tools = [_called(each) for each in tree.body if not isinstance(each, ast.Import)]
     return () if None in tools else tuple(filter(None, tools))
 
 

@@ -6,7 +6,6 @@ Pure, except that it lists directories. Must not know the terminal, nor how anyt
 
 from __future__ import annotations
 
-import ast
 import builtins
 import codeop
 import keyword
@@ -21,6 +20,7 @@ from msgspec import Struct
 
 from ...context.tail.results import shown_text
 from ...context.tail.rights import entered_sentence
+from ...core.python_source import parsed
 from ...core.text import as_printed, code_span, fenced, plural
 from ...core.toolbox import INJECTED, TOOLS
 from ...log.branches import BranchRow
@@ -69,13 +69,8 @@ def _is_complete(text: str) -> bool:
 
 def _ends_in_block(text: str) -> bool:
     """Whether the last statement has an indented body, which may continue."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            body = ast.parse(text).body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return False
-    last = body[-1] if body else None
+    tree = parsed(text)
+    last = tree.body[-1] if tree is not None and tree.body else None
     return last is not None and bool(getattr(last, "body", None)) and last.end_lineno != last.lineno
 
 

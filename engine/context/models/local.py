@@ -7,7 +7,6 @@ replaces a configured model that does not exist.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import AsyncGenerator, Sequence
 from importlib.util import find_spec
@@ -18,6 +17,7 @@ import anyio
 import msgspec
 
 from ...core.errors import InvalidRequestError
+from ...core.python_source import parsed
 from ...log.events.conversation import ToolResult, UserMessage
 from ...log.user_message import MAX_TEXT_CHARS, is_long_text
 from ..model import (
@@ -71,9 +71,8 @@ def statement_in(text: str) -> str | None:
         return source.removeprefix("\n")
     fence = _FENCE.match(text)
     source = fence.group(1) if fence else text
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(source)
+    if tree is None:
         return source if fence else None
     return source if tree.body else None
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ...core.python_source import parsed
 from ...core.text import DOTS, more, plural, printable
 from ...files.tails import MadeHandle, PastStatement, Policy
 from .section_parts import EMPTY, Count, Part
@@ -98,12 +98,7 @@ def calls_now(statement: PastStatement, policies: Mapping[str, Policy]) -> str:
 def _parsed(source: str) -> ast.Module | None:
     if source.startswith("\ufeff"):
         return None  # because columns do not include a byte order mark
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    return parsed(source)
 
 
 class _Source:
