@@ -63,6 +63,7 @@ from .effects import Transport
 from .output import SourceLines, describe_failure, value_text
 from .rich import rich_form
 
+_PARSER_TRIES: Final = 5
 _TIMERS: Final = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 """`signal.alarm` is the first of them."""
 _USED: Final[dict[ModuleType, tuple[str, ...]]] = {
@@ -210,8 +211,14 @@ class Executor:
             self._python.take_over()
 
     def _compile(self, source: str, label: str) -> tuple[CodeType | None, CodeType | None]:
-        # Not with `ast.parse`, whose frame would be in the traceback of a syntax error.
-        tree = cast("ast.Module", compile(source, label, "exec", ast.PyCF_ONLY_AST, dont_inherit=True))
+        tree = None
+        for _ in range(_PARSER_TRIES):
+            # Not with `ast.parse`, whose frame would be in the traceback of a syntax error.
+            with suppress(SystemError):  # of another thread that parses, see `core.python_source`
+                tree = cast("ast.Module", compile(source, label, "exec", ast.PyCF_ONLY_AST, dont_inherit=True))
+                break
+        if tree is None:
+            raise SystemError("the statement could not be parsed beside other threads that parse; run it again")
         self._watch.before(tree)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         body = compile(tree, label, "exec", dont_inherit=True) if tree.body else None
