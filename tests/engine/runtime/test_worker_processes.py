@@ -180,7 +180,7 @@ LOADED = {
     "context": "",
     "context.tail": "section_parts sections timeline",
     "core": "clock diff domain encodings errors execution ids levels links mcp_servers pictures plain_data "
-    "text toolbox",
+    "python_source text toolbox",
     "core.tokens": "counter ranks",
     "files": (
         "buffers changes disk document filling git_configuration globs group group_summary installation looks "
