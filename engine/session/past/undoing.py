@@ -14,8 +14,8 @@ from ...core.errors import InvalidRequestError
 from ...core.ids import ExecutionId, Seq
 from ...log.event_log import EventLog
 from ...log.events.execution import ExecutionStarted, FileWritten, StatementRecorded
-from ...log.events.going_back import FileLeft, RewindBegun
-from ...log.file_history import Restorable
+from ...log.events.going_back import FileLeft, FileToRestore, RewindBegun
+from ...log.file_history import Restorable, is_unknown
 from ...log.timeline import Timeline
 from ...log.undo_steps import Steps, files_again, files_of, steps_of
 from ..requests import ActiveRequest, MoveResult, UndoRequest, cell_numbered, no_such_statement
@@ -24,6 +24,7 @@ from .rewinding import FileRewinder
 NOTHING_TO_UNDO: Final = "No statement has changed a file that could be undone."
 NOTHING_TO_REDO: Final = "Nothing was undone that could be redone."
 NOT_BY_STATEMENT: Final = "Statement {} has changed no file, or its changes are undone already."
+NOT_REDOABLE: Final = "its present content is not stored, so it would be lost"
 CHANGED_LATER: Final = "statement {} changed it later; undo that first"
 
 
@@ -84,7 +85,7 @@ class Undoer:
         return execution
 
     def _undone(self, execution: ExecutionId, steps: Steps) -> Restorable:
-        """Return what undoes an execution, without what a later one in effect changed too."""
+        """Return what undoes an execution, without what a later one changed too, or what no redo brings back."""
         found = files_of(self._log.events, execution)
         after = steps.done[steps.done.index(execution) + 1 :]
         later: dict[str, ExecutionId] = {}
@@ -92,12 +93,15 @@ class Undoer:
             for event in self._log.events:
                 if isinstance(event, FileWritten) and event.execution_id in after:
                     later.setdefault(event.path, event.execution_id)
-        left = tuple(
-            FileLeft(path=file.path, reason=CHANGED_LATER.format(self._number(later[file.path])))
-            for file in found.files
-            if file.path in later
-        )
-        return Restorable(tuple(file for file in found.files if file.path not in later), (*found.left, *left))
+        left, files = list(found.left), list[FileToRestore]()
+        for file in found.files:
+            if file.path in later:
+                left.append(FileLeft(path=file.path, reason=CHANGED_LATER.format(self._number(later[file.path]))))
+            elif is_unknown(file.present, file.present_digest):
+                left.append(FileLeft(path=file.path, reason=NOT_REDOABLE))
+            else:
+                files.append(file)
+        return Restorable(tuple(files), tuple(left))
 
     def _number(self, execution: ExecutionId) -> int:
         """Return the number of the statement of an execution."""
