@@ -14,8 +14,8 @@ from ..past.patches import FileDelta, deltas_since
 from ..requests import DRY_RUN, MoveResult, UndoRequest, no_such_statement, statement_number
 from . import CommandContext
 
-NO_FILES: Final = "This session has changed no file."
-NO_FILES_SINCE: Final = "No file has changed since statement {}."
+NO_FILES: Final = "No change of a file is recorded in this session."
+NO_FILES_SINCE: Final = "No change of a file is recorded since statement {}."
 _SHOWN_CHARS: Final = 20
 _LISTED: Final = 50
 
