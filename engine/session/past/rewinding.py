@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from contextlib import nullcontext, suppress
-from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 import anyio
@@ -190,6 +189,7 @@ _HIDDEN: Final = "its path contains a secret, which is not recorded, so the file
 _UNSAVED: Final = "it has unsaved changes in the editor"
 _PROTECTED: Final = "it is protected, because {}, and a client may not write it; put it back yourself"
 _LOST: Final = "its earlier content is not in the store"
+NOT_STORED: Final = "its present content is not stored, so it would be lost"
 
 
 class FileRewinder:
@@ -197,8 +197,8 @@ class FileRewinder:
 
     The plan is durable before the first file is replaced, each file is replaced atomically, and the end is recorded. So
     after a kill the next open finishes it, and each file has the old or the new content. A cancel restores what was
-    replaced, even after a kill, because the way back is recorded before its first file. Contents that are not stored (a
-    secret, too large) cannot be restored, so those files come last, and there is no way back after the first of them.
+    replaced, even after a kill, because the way back is recorded before its first file. A file whose present content is
+    not stored (a secret, too large) stays as it is, because nothing could bring that back.
 
     `log.file_history` knows the wanted contents, `tools.landing` replaces a file. Must not know why someone goes back,
     nor what happens to the conversation.
@@ -240,10 +240,10 @@ class FileRewinder:
         return self.ordered(restorable(self._log.since(at)))
 
     def ordered(self, found: Restorable) -> Restorable:
-        """Return the files in the order in which they can be restored."""
-        hidden = [FileLeft(path=file.path, reason=_HIDDEN) for file in found.files if HIDDEN in file.path]
-        files = [file for file in found.files if HIDDEN not in file.path]
-        return Restorable(tuple(sorted(files, key=_is_lost)), (*found.left, *hidden))
+        """Return the files in the order in which they can be restored, without those that must stay as they are."""
+        reasons = [(file, _why_kept(file)) for file in found.files]
+        left = [FileLeft(path=file.path, reason=reason) for file, reason in reasons if reason]
+        return Restorable(tuple(file for file, reason in reasons if not reason), (*found.left, *left))
 
     async def rewind(self, begun: RewindBegun, *, protected: bool = True) -> Rewound:
         """Carry out a plan, recorded by `begun`; return its end, not yet recorded.
@@ -277,8 +277,7 @@ class FileRewinder:
         self._reported = self._reported_paths()
         for place, file in enumerate(begun.files):
             self._journal.signal(FilesPutBack(place, len(begun.files)))
-            put = partial(self._put, file)
-            outcome = await (shielded(put) if _is_lost(file) else put())
+            outcome = await self._put(file)
             if isinstance(outcome, FileLeft):
                 left.append(outcome)
             else:
@@ -358,9 +357,11 @@ def _reported(event: Event, *, is_imported: bool) -> Iterable[str]:
             return ()
 
 
-def _is_lost(file: FileToRestore) -> bool:
-    """Return whether the file's present content could not be restored."""
-    return is_unknown(file.present, file.present_digest)
+def _why_kept(file: FileToRestore) -> str:
+    """Return why a file must stay as it is; empty if it need not."""
+    if HIDDEN in file.path:
+        return _HIDDEN
+    return NOT_STORED if is_unknown(file.present, file.present_digest) else ""
 
 
 class Rewinder:

@@ -15,7 +15,7 @@ from ...core.ids import ExecutionId, Seq
 from ...log.event_log import EventLog
 from ...log.events.execution import ExecutionStarted, FileWritten, StatementRecorded
 from ...log.events.going_back import FileLeft, FileToRestore, RewindBegun
-from ...log.file_history import Restorable, is_unknown
+from ...log.file_history import Restorable
 from ...log.timeline import Timeline
 from ...log.undo_steps import Steps, files_again, files_of, steps_of
 from ..requests import ActiveRequest, MoveResult, UndoRequest, cell_numbered, no_such_statement
@@ -24,7 +24,6 @@ from .rewinding import FileRewinder
 NOTHING_TO_UNDO: Final = "No statement has changed a file that could be undone."
 NOTHING_TO_REDO: Final = "Nothing was undone that could be redone."
 NOT_BY_STATEMENT: Final = "Statement {} has changed no file, or its changes are undone already."
-NOT_REDOABLE: Final = "its present content is not stored, so it would be lost"
 CHANGED_LATER: Final = "statement {} changed it later; undo that first"
 
 
@@ -85,7 +84,7 @@ class Undoer:
         return execution
 
     def _undone(self, execution: ExecutionId, steps: Steps) -> Restorable:
-        """Return what undoes an execution, without what a later one changed too, or what no redo brings back."""
+        """Return what undoes an execution, without what a later one changed too."""
         found = files_of(self._log.events, execution)
         after = steps.done[steps.done.index(execution) + 1 :]
         later: dict[str, ExecutionId] = {}
@@ -97,8 +96,6 @@ class Undoer:
         for file in found.files:
             if file.path in later:
                 left.append(FileLeft(path=file.path, reason=CHANGED_LATER.format(self._number(later[file.path]))))
-            elif is_unknown(file.present, file.present_digest):
-                left.append(FileLeft(path=file.path, reason=NOT_REDOABLE))
             else:
                 files.append(file)
         return Restorable(tuple(files), tuple(left))

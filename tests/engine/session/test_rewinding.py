@@ -26,7 +26,7 @@ from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import SessionRow
 from engine.session.editor_files import EditorBuffers
 from engine.session.journal import Journal
-from engine.session.past.rewinding import FileRewinder
+from engine.session.past.rewinding import NOT_STORED, FileRewinder
 from engine.session.tools import Workspace, restore
 from tests.engine.session.test_buffers import Texts
 from tests.support.fixed import FixedClock
@@ -328,12 +328,15 @@ async def test_killed_rewind_is_finished_even_after_a_cancelled_open(
     assert desk.files() == {"a": b"1", "b": b"1", "c": b"1"}
 
 
-async def test_rewind_of_lost_content_cannot_be_cancelled(desk: ToolContext, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rewind_leaves_a_file_that_nothing_could_bring_back(desk: ToolContext) -> None:
     desk.write("secret", b"KEY=sk-1", after=None, withheld="blake2b:00")
     desk.write("a", b"1")
-    desk.write("late", b"KEY=sk-2", after=None, withheld="blake2b:00")
-    with cancelled_at(monkeypatch, 2) as scope:
-        ended = await desk.rewind(0)
-        assert (names(ended.restored), ended.cancelled) == (["a", "secret", "late"], False)
-    assert not scope.cancelled_caught
-    assert desk.files() == {}
+    desk.write("unread", b"0")
+    desk.write("unread", b"KEY=sk-2", after=None, withheld="blake2b:00")
+    ended = await desk.rewind(0)
+    assert names(ended.restored) == ["a"]
+    assert [(Path(each.path).name, each.reason) for each in ended.left] == [
+        ("secret", NOT_STORED),
+        ("unread", NOT_STORED),
+    ]
+    assert desk.files() == {"secret": b"KEY=sk-1", "unread": b"KEY=sk-2"}

@@ -20,7 +20,8 @@ from engine.log.file_history import rewound_lines
 from engine.log.store.memory import MemoryStore
 from engine.session.commands.files import NO_FILES, NO_FILES_SINCE
 from engine.session.past.patches import deltas_since, patch
-from engine.session.past.undoing import CHANGED_LATER, NOT_BY_STATEMENT, NOT_REDOABLE, NOTHING_TO_REDO, NOTHING_TO_UNDO
+from engine.session.past.rewinding import NOT_STORED
+from engine.session.past.undoing import CHANGED_LATER, NOT_BY_STATEMENT, NOTHING_TO_REDO, NOTHING_TO_UNDO
 from engine.session.working_tree import listing
 from engine.session.working_tree.changes import FOLDER, NOT_CERTAIN, NOT_COMPARED, SHARED, TOO_LARGE
 from tests.support.sessions import answer_to, events_of, session_in, value_of
@@ -227,14 +228,15 @@ async def test_undo_of_an_earlier_statement_leaves_what_a_later_one_changed(sess
     assert await answer_to(session, "/undo 1") == NOT_BY_STATEMENT.format(1)
 
 
-async def test_undo_removes_nothing_that_no_redo_brings_back(
-    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("by_rewind", [False, True], ids=["undo", "rewind"])
+async def test_nothing_is_removed_that_no_way_back_could_restore(
+    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch, by_rewind: bool
 ) -> None:
     monkeypatch.setattr("engine.session.working_tree.baseline.LARGEST", 100)
     await session.cell("bash('head -c 200 /dev/zero > large; echo two > a.txt')")
-    result = await session.undo()
-    assert result.rewound is not None
-    assert [(Path(left.path).name, left.reason) for left in result.rewound.left] == [("large", NOT_REDOABLE)]
+    rewound = await session.rewind(0) if by_rewind else (await session.undo()).rewound
+    assert rewound is not None
+    assert [(Path(left.path).name, left.reason) for left in rewound.left] == [("large", NOT_STORED)]
     assert (project / "large").stat().st_size == 200
     assert (project / "a.txt").read_text() == "one\n"
 
