@@ -18,6 +18,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -63,6 +64,8 @@ class Documents:
 
     def __init__(self) -> None:
         self._open: dict[str, Document] = {}
+        self._saved: dict[str, int] = {}
+        """When each document was saved last, in nanoseconds since the epoch; the latest stand last."""
         self._listeners: list[Callable[[str], None]] = []
         self.announces = False
         """Whether the client sends document notifications. Files that it has not opened are then the same on disk."""
@@ -80,6 +83,10 @@ class Documents:
     def find(self, path: str) -> Document | None:
         """Return the open document at a path, if there is one."""
         return self._open.get(path)
+
+    def saved_since(self, moment: int) -> Collection[str]:
+        """Return the paths of documents that were saved since, in nanoseconds since the epoch."""
+        return [path for path, at in self._saved.items() if at >= moment]
 
     # --- notifications of the client ----------------------------------------------------------------------------------
 
@@ -108,6 +115,10 @@ class Documents:
         path = path_of(uri)
         if path is not None and (document := self._open.get(path)) is not None:
             document.is_saved = True
+            self._saved.pop(path, None)
+            self._saved[path] = time.time_ns()
+            if len(self._saved) > _MOST:
+                del self._saved[next(iter(self._saved))]
             self._notify(path)
 
     def did_close(self, uri: str) -> None:
@@ -279,6 +290,10 @@ class EditorFiles:
     def opened(self) -> Collection[str]:
         """The paths of the client's open documents."""
         return self._documents.paths
+
+    def saved_since(self, moment: int) -> Collection[str]:
+        """Return the paths of documents that the user has saved since, in nanoseconds since the epoch."""
+        return self._documents.saved_since(moment)
 
     def take_moved(self) -> Collection[str] | None:
         """Return and forget the paths whose text may have changed, in all their spellings; None means all."""

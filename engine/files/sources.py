@@ -111,6 +111,13 @@ class Editor(Protocol):
         """
         ...
 
+    def saved_since(self, moment: int) -> Collection[str]:
+        """Return the paths of files that the user has saved since, as in `opened`; `moment` is in ns since the epoch.
+
+        Nothing if the editor does not tell.
+        """
+        ...
+
     async def read(self, path: str) -> str | None:
         """Return the editor's text of a file, saved or not; None without one.
 

@@ -319,6 +319,10 @@ class EditorBuffers:
             raise OSError(errno.ESTALE, message)
         await self.editor.write(held.path, with_line_ends(found.text, line_ends(held.text) or "LF"))
 
+    def saved_since(self, moment: int) -> Collection[str]:
+        """As `files.sources.Editor`; nothing without an editor."""
+        return () if self.editor is None else self.editor.saved_since(moment)
+
     def note_replaced(self, place: str, before: bytes | None) -> None:
         """Remember the earlier content of a file that a tool has written."""
         if self.editor is None or before is None or len(before) > LARGEST:

@@ -126,9 +126,16 @@ async def _settle(parts: SessionParts) -> Sequence[Event]:
     Returns what it appended.
     """
     start = len(parts.log)
+    cell = next((cell for cell in parts.timeline.cells if cell.started and not cell.finished), None)
+    if cell is not None and cell.started is not None and cell.started.seq > parts.facts.imported_at:
+        from .working_tree.changes import cut_short_changes
+
+        inner = (each.tool_call_id for each in reversed(parts.log.open_calls))
+        call = next(inner, cell.statement.tool_call_id)
+        for event in await cut_short_changes(parts, cell.started.execution_id, call):
+            parts.log.append(event)
     imported = parts.facts.imported_at
     touched = [each for each in open_touches(parts.log.path) if each.seq > imported]  # an import may name any file
-    cell = next((cell for cell in parts.timeline.cells if cell.started and not cell.finished), None)
     if touched and cell is not None and cell.started is not None:
         from .touches import Touches, touch_records
 

@@ -108,7 +108,7 @@ class SessionRuntime:
         seen = SeenFiles(parts.store.blob_get)
         log.follow_path(seen, SeenFiles.FOLLOWS)
         self._scratch = Scratch(settings.state_dir, parts.session_id)
-        self._comparison = TreeComparison(parts, workspace)
+        self._comparison = TreeComparison(parts, workspace, self.buffers.saved_since)
 
         # State that is saved for rebuilds
         revisions = Revisions(parts.store, parts.redactor)

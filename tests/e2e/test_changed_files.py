@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from engine.session.commands.files import UNDO_GOES_ON
+from engine.session.working_tree.changes import CUT_SHORT
+from tests.e2e.test_bash import wait_for
 from tests.e2e.test_cards import cards, shown_twice, words
 from tests.support.agents import Agent
 from tests.support.scripts import scripted
@@ -51,3 +54,28 @@ def test_command_of_very_many_files_shows_the_first(tmp_path: Path, tree: Path) 
         (card,) = cards(agent.updates())
         assert len(diffs(card)) == 20
         assert "... 80 more files that changed" in words(card)
+
+
+def test_what_a_command_did_before_the_agent_was_killed_is_named(tmp_path: Path, tree: Path) -> None:
+    model = scripted(tmp_path, {"statement": f"bash({COMMAND + '; touch ready; sleep 60'!r})"}, {"text": "Fine."})
+    with Agent(tmp_path / "state", "--model", model) as agent:
+        session = agent.open(tree)
+        agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
+        agent.begin_prompt(session, "go")
+        wait_for(tree / "ready")
+        agent.kill()
+    with Agent(tmp_path / "state", "--model", model) as agent:
+        agent.initialize()
+        agent.call("session/load", {"sessionId": session, "cwd": str(tree), "mcpServers": []})
+        (card,) = cards(agent.updates())
+        assert diffs(card) == [
+            ("a.txt", "one\n", "two\n"),
+            ("gone.txt", "one\n", ""),
+            ("new.txt", None, "new\n"),
+            ("ready", None, ""),
+        ]
+        assert CUT_SHORT in words(card)
+        agent.prompt(session, "/undo")
+        assert (tree / "a.txt").read_text() == "two\n"
+        assert f"a.txt was not restored: {CUT_SHORT}." in words(cards(agent.updates())[-1])
+        assert agent.text().startswith(f"6 files could not be restored. {UNDO_GOES_ON}")

@@ -16,6 +16,8 @@ from . import CommandContext
 
 NO_FILES: Final = "No change of a file is recorded in this session."
 NO_FILES_SINCE: Final = "No change of a file is recorded since statement {}."
+REDO_RETURNS: Final = "`/redo` takes this back."
+UNDO_GOES_ON: Final = "`/undo` goes back further."
 _SHOWN_CHARS: Final = 20
 _LISTED: Final = 50
 
@@ -59,8 +61,8 @@ def undo_lines(result: MoveResult, request: UndoRequest, cwd: str) -> Sequence[s
         lines = [f"This would {verb} {len(files)} {plural(len(files), 'file')}: {names}{rest}."] if files else []
         return [*lines, *left_lines(result.written, partial(os.path.relpath, start=cwd))]
     left = len(result.rewound.left)
-    other = "`/undo` goes back further." if request.is_redo else "`/redo` takes this back."
     said = f"{left} {plural(left, 'file')} could not be restored. " if left else ""
+    other = REDO_RETURNS if result.rewound.restored and not request.is_redo else UNDO_GOES_ON
     return [f"{said}{other} Names and the conversation are unchanged."]
 
 

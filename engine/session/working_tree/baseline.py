@@ -166,6 +166,21 @@ class Baseline:
             return int(database.execute("INSERT INTO acts(owner, started) VALUES(?,?)", (owner, now)).lastrowid or 0)
         return 0
 
+    def cut_short(self, owner: str) -> Snapshot | None:
+        """Return the directory as it was last known, if an act of a session never ended. Its acts end with this.
+
+        Raises sqlite3.Error.
+        """
+        with self._lock:
+            if not os.path.exists(self._path):
+                return None
+            database = self._opened()
+            ended = database.execute("UPDATE acts SET ended=? WHERE owner=? AND ended IS NULL", (time.time(), owner))
+            if ended.rowcount == 0:
+                return None
+            self._load(database)
+            return Snapshot(self._entries, (), self._number)
+
     def close_act(self, number: int) -> bool:
         """Note that an act has ended; return whether one of another session ran at the same time, in any process."""
         with self._lock, suppress(sqlite3.Error):

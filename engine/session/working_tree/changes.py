@@ -7,8 +7,10 @@ the session's own store. So rewinds, diffs and exports need nothing else.
 **Certainty.** A rewind removes what an act made. So a new entry counts as made only if it was not there before for
 certain: no rule that leaves files out has changed since `begin`, or the file system says that it was born later.
 
-**Overlap.** Acts of several sessions in one directory may overlap, in several processes. Each is noted in the
-directory's database, and what an act changed while another was running is not undone, because it may be the other's.
+**Whose change it is.** What changed between two acts, and not by a record of the session, is somebody else's: it is
+told and not recorded. What changed during an act is recorded, but not undone if it may be somebody else's: if the
+editor saved the file meanwhile; if an act of another session ran at the same time, in any process (each is noted in the
+directory's database); or if the act was cut short, and the session only loaded later.
 
 What cannot be compared is said once for each session. Must not know commands or servers. Used by `tool_calls`.
 """
@@ -22,7 +24,7 @@ import os
 import sqlite3
 import struct
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import anyio
@@ -31,10 +33,12 @@ import xxhash
 
 from ...core.domain import is_inside
 from ...core.execution import DIRECTORY, TextChange
-from ...core.ids import BlobDigest, ExecutionId, ToolCallId
+from ...core.ids import BlobDigest, ExecutionId, Seq, ToolCallId
 from ...core.text import plural
 from ...files.changes import counted
-from ...log.events.execution import FileWritten
+from ...log.events import Event
+from ...log.events.execution import FileTouched, FileWritten
+from ...log.events.going_back import RewindBegun, Rewound
 from ..parts import SessionParts
 from ..policy import shown_part
 from ..tools import Workspace, changes_of, name_text
@@ -52,6 +56,9 @@ MOST_RECORDED: Final = 20_000
 NOT_COMPARED: Final = "changes in {} are not recorded and cannot be undone: {}"
 NOT_CERTAIN: Final = "it may have been there before, as a file that is left out of comparisons"
 SHARED: Final = "another session ran something here at the same time, so the change may not be this session's"
+SAVED: Final = "it was saved in the editor meanwhile, so the change may be yours"
+CUT_SHORT: Final = "the agent ended while this ran, so somebody else may have changed it since"
+BY_OTHERS: Final = "before that, not by a recorded act of this session: {}"
 _MOMENT: Final = 1.0
 """Seconds that the first look waits, because the first reply is more urgent."""
 _CHANGED_WORDS: Final = ("made", "changed", "removed")
@@ -62,11 +69,19 @@ _STATE: Final = "it is Rewindow's own directory"
 logger = logging.getLogger(__name__)
 
 
+def _none(_moment: int) -> Collection[str]:
+    return ()
+
+
 class Begun(NamedTuple):
-    """The directories before an act, by their paths; `started` is in nanoseconds since the epoch."""
+    """The directories before an act, by their paths; `started` is in nanoseconds since the epoch.
+
+    `others` says what somebody else has changed since the act before, or is "".
+    """
 
     snapshots: dict[str, tuple[Snapshot, int]]
     started: int
+    others: str
 
 
 class Changes(NamedTuple):
@@ -80,11 +95,20 @@ class TreeComparison:
     """Compares the directories of one session.
 
     `unchecked` names the directories that cannot be compared, each with the reason.
+
+    Args:
+        saved_since: returns the paths of files that the editor has saved since a time, in nanoseconds since the epoch.
     """
 
-    def __init__(self, parts: SessionParts, workspace: Workspace) -> None:
+    def __init__(
+        self, parts: SessionParts, workspace: Workspace, saved_since: Callable[[int], Collection[str]] = _none
+    ) -> None:
         self._parts = parts
         self._workspace = workspace
+        self._saved_since = saved_since
+        self._known: dict[str, Snapshot] = {}
+        """The directories after the last act, which ended at position `_known_at` of the log."""
+        self._known_at = Seq(0)
         self._baselines: dict[str, Baseline] | None = None
         self._lock = anyio.Lock()
         self._preparing: asyncio.Task[None] | None = None
@@ -103,16 +127,32 @@ class TreeComparison:
 
     async def _prepare(self) -> None:
         await anyio.sleep(_MOMENT)
-        await self._look()
+        async with self._lock:
+            found = await anyio.to_thread.run_sync(self._snapshots, False)
+            self._note({root: snapshot for root, (snapshot, _) in found.items()})
 
     async def begin(self) -> Begun:
         """Look at the directories before an act."""
-        return Begun(await self._look(opens=True), time.time_ns())
+        async with self._lock:
+            mine = frozenset(_paths(self._parts.log.since(self._known_at)))
+            found = await anyio.to_thread.run_sync(self._snapshots, True)
+            others = await anyio.to_thread.run_sync(self._others, found, mine)
+            return Begun(found, time.time_ns(), others)
 
     async def end(self, begun: Begun, execution_id: ExecutionId, call: ToolCallId) -> Changes:
         """Look again; return what has changed since, for the call that did it."""
         async with self._lock:
-            return await anyio.to_thread.run_sync(self._compared, begun, execution_id, call)
+            saved = tuple(self._saved_since(begun.started))
+            changes, after = await anyio.to_thread.run_sync(self._compared, begun, execution_id, call, saved)
+            self._note(after)
+            return changes
+
+    async def recovered(self, execution_id: ExecutionId, call: ToolCallId) -> Sequence[FileWritten]:
+        """Return what has changed since an act began that ended with its process; nothing if there was none."""
+        return await anyio.to_thread.run_sync(self._recovered, execution_id, call)
+
+    def _note(self, snapshots: dict[str, Snapshot]) -> None:
+        self._known, self._known_at = snapshots, Seq(len(self._parts.log))
 
     async def close(self) -> None:
         """End what is running, and close the databases."""
@@ -121,10 +161,6 @@ class TreeComparison:
         baselines = (self._baselines or {}).values()
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(lambda: [baseline.close() for baseline in baselines])
-
-    async def _look(self, *, opens: bool = False) -> dict[str, tuple[Snapshot, int]]:
-        async with self._lock:
-            return await anyio.to_thread.run_sync(self._snapshots, opens)
 
     # --- on a thread --------------------------------------------------------------------------------------------------
 
@@ -174,21 +210,76 @@ class TreeComparison:
         self.unchecked[root] = reason
         return None
 
-    def _compared(self, begun: Begun, execution_id: ExecutionId, call: ToolCallId) -> Changes:
+    def _compared(
+        self, begun: Begun, execution_id: ExecutionId, call: ToolCallId, saved: Collection[str]
+    ) -> tuple[Changes, dict[str, Snapshot]]:
         maker = _Records(self._parts, self._workspace, execution_id, call)
+        maker.saved = frozenset(map(os.path.realpath, saved))
+        found: dict[str, Snapshot] = {}
         for root, (before, act) in begun.snapshots.items():
             baseline = self._opened()[root]
             after = self._snapshot(root, baseline)
             is_shared = baseline.close_act(act)
             if after is not None:
-                maker.add(baseline, before, after, begun.started, is_shared=is_shared)
-        return maker.changes(self._untold())
+                found[root] = after
+                maker.add(baseline, before, after, begun.started, doubt=SHARED if is_shared else "")
+        return maker.changes((*filter(None, (begun.others,)), *self._untold())), found
+
+    def _recovered(self, execution_id: ExecutionId, call: ToolCallId) -> Sequence[FileWritten]:
+        maker = _Records(self._parts, self._workspace, execution_id, call)
+        for root, baseline in self._opened().items():
+            try:
+                before = baseline.cut_short(self._parts.session_id)
+            except sqlite3.Error as error:
+                logger.warning("cannot tell what an interrupted act changed in %s: %s", root, error)
+                continue
+            if before is not None and (after := self._snapshot(root, baseline)) is not None:
+                maker.add(baseline, before, after, 0, doubt=CUT_SHORT)
+        return maker.changes().events
+
+    def _others(self, found: Mapping[str, tuple[Snapshot, int]], mine: Container[str]) -> str:
+        """Return what somebody else has changed since the last act, in a line, or ""."""
+        named: tuple[list[str], list[str], list[str]] = ([], [], [])
+        for root, (now, _) in found.items():
+            if (before := self._known.get(root)) is None:
+                continue
+            for each in sorted(_differences(root, before, now, 0), key=lambda found: found.path):
+                path = name_text(os.path.join(root, each.path))
+                if each.is_directory or path in mine:
+                    continue
+                named[0 if each.before is None else 1 if each.after else 2].append(self._workspace.shown(path))
+        text = counted(zip(_CHANGED_WORDS, named, strict=True))
+        return BY_OTHERS.format(text) if text else ""
 
     def _untold(self) -> Sequence[str]:
         """Return a phrase for each directory that cannot be compared, once."""
         fresh = {root: reason for root, reason in self.unchecked.items() if root not in self._told}
         self._told |= fresh.keys()
         return [NOT_COMPARED.format(self._workspace.shown(root), reason) for root, reason in fresh.items()]
+
+
+async def cut_short_changes(parts: SessionParts, execution_id: ExecutionId, call: ToolCallId) -> Sequence[FileWritten]:
+    """Return what has changed since a command or a call of that execution began, which ended with its process.
+
+    `call` is the innermost one. For a session that was just loaded.
+    """
+    comparison = TreeComparison(parts, Workspace(parts.cwd, parts.directories))
+    try:
+        return await comparison.recovered(execution_id, call)
+    finally:
+        await comparison.close()
+
+
+def _paths(events: Iterable[Event]) -> Iterator[str]:
+    """Yield the paths that the session itself has changed."""
+    for event in events:
+        match event:
+            case FileWritten(path=path) | FileTouched(path=path):
+                yield path
+            case Rewound(restored=files) | RewindBegun(files=files):
+                yield from (file.path for file in files)
+            case _:
+                pass
 
 
 def _digest(root: str) -> str:
@@ -203,6 +294,11 @@ class _Difference(NamedTuple):
     after: Known | None
     is_certain: bool = True
 
+    @property
+    def is_directory(self) -> bool:
+        """Whether it is or was a directory, and nothing else."""
+        return all(each is None or each.digest == DIRECTORY for each in (self.before, self.after))
+
 
 class _Records:
     """Makes the records of one act."""
@@ -216,14 +312,16 @@ class _Records:
         self._named: tuple[list[str], list[str], list[str]] = ([], [], [])
         self._room = SHOWN_CHARS
         self._more = 0
+        self.saved: Container[str] = ()
+        """The real paths of files that the editor saved during the act."""
 
-    def add(self, baseline: Baseline, before: Snapshot, after: Snapshot, started: int, *, is_shared: bool) -> None:
-        """Add the records of one directory."""
+    def add(self, baseline: Baseline, before: Snapshot, after: Snapshot, started: int, *, doubt: str) -> None:
+        """Add the records of one directory. `doubt` says why the changes may be somebody else's, or is ""."""
         for each in sorted(_differences(baseline.root, before, after, started), key=lambda found: found.path):
             if len(self._events) >= MOST_RECORDED:
                 self._more += 1
                 continue
-            event = self._event(baseline, each, is_shared=is_shared)
+            event = self._event(baseline, each, doubt)
             self._events.append(event)
             if DIRECTORY not in (event.before_digest, event.after_digest):
                 kind = 0 if not event.before_digest else 1 if event.after_digest else 2
@@ -236,12 +334,12 @@ class _Records:
             text += f", {self._more:,} more {plural(self._more, 'file')} that cannot be undone"
         return Changes(self._events, "; ".join(filter(None, (text, *notes))))
 
-    def _event(self, baseline: Baseline, found: _Difference, *, is_shared: bool) -> FileWritten:
+    def _event(self, baseline: Baseline, found: _Difference, doubt: str) -> FileWritten:
         path = os.path.join(baseline.root, found.path)
         old, old_digest, notes = self._kept(baseline, found.before, "its earlier content is not stored: {}")
         new, new_digest, new_notes = self._kept(baseline, found.after, "its new content is not stored: {}")
         notes += new_notes
-        unsure = SHARED if is_shared else "" if found.is_certain else NOT_CERTAIN
+        unsure = doubt or (SAVED if path in self.saved else "" if found.is_certain else NOT_CERTAIN)
         if unsure:
             notes.append(f"it is not undone: {unsure}")
         changes: Sequence[TextChange] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from engine.session.past.patches import deltas_since, patch
 from engine.session.past.rewinding import NOT_STORED
 from engine.session.past.undoing import CHANGED_LATER, NOT_BY_STATEMENT, NOTHING_TO_REDO, NOTHING_TO_UNDO
 from engine.session.working_tree import listing
-from engine.session.working_tree.changes import FOLDER, NOT_CERTAIN, NOT_COMPARED, SHARED, TOO_LARGE
+from engine.session.working_tree.changes import BY_OTHERS, FOLDER, NOT_CERTAIN, NOT_COMPARED, SAVED, SHARED, TOO_LARGE
 from tests.support.sessions import answer_to, events_of, session_in, value_of
 
 pytestmark = pytest.mark.anyio
@@ -395,3 +396,55 @@ async def test_directory_that_cannot_be_compared_is_named_once(tmp_path: Path, m
         assert told == f"(files: {NOT_COMPARED.format(tmp_path, TOO_LARGE)})"
         assert await value_of(session, "bash('echo x > e')") == "(no output)"
         assert events_of(session, FileWritten) == []
+
+
+async def test_what_somebody_else_changed_between_commands_is_told_once(session: Session, project: Path) -> None:
+    assert await value_of(session, "bash('echo two > a.txt')") == "(files: 1 changed (a.txt))"
+    (project / "sub" / "c.txt").write_text("theirs\n")
+    (project / "theirs.txt").write_text("theirs\n")
+    await session.cell("write('mine.txt', 'mine')")
+    await session.undo()
+    theirs = BY_OTHERS.format("1 made (theirs.txt), 1 changed (sub/c.txt)")
+    assert await value_of(session, "bash('echo three > a.txt')") == f"(files: 1 changed (a.txt); {theirs})"
+    assert await value_of(session, "bash('true')") == "(no output)"
+    await session.rewind(0)
+    assert (project / "sub" / "c.txt").read_text() == "theirs\n"
+    assert (project / "theirs.txt").exists()
+
+
+class SavingEditor:
+    """An editor that says what it saves, and has no text that is not on disk."""
+
+    offers, writes, opened = False, False, ()
+
+    def __init__(self) -> None:
+        self.saved: dict[str, int] = {}
+
+    def save(self, path: Path, text: str) -> None:
+        path.write_text(text)
+        self.saved[str(path)] = time.time_ns()
+
+    def take_moved(self) -> tuple[str, ...]:
+        return ()
+
+    def saved_since(self, moment: int) -> list[str]:
+        return [path for path, at in self.saved.items() if at >= moment]
+
+    async def read(self, path: str) -> str | None:
+        raise LookupError(path)
+
+    async def write(self, path: str, text: str) -> None:
+        raise OSError(path)
+
+
+async def test_what_the_editor_saved_during_a_command_is_left(session: Session, project: Path) -> None:
+    editor = SavingEditor()
+    session.attach(None, editor, None)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(session.cell, "bash('sleep 0.6; echo two > a.txt')")
+        await anyio.sleep(0.4)
+        editor.save(project / "sub" / "c.txt", "mine\n")
+    result = await session.undo()
+    assert result.rewound is not None
+    assert [(Path(left.path).name, left.reason) for left in result.rewound.left] == [("c.txt", SAVED)]
+    assert ((project / "a.txt").read_text(), (project / "sub" / "c.txt").read_text()) == ("one\n", "mine\n")
