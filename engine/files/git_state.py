@@ -23,9 +23,9 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from .guidance import project_root
 from .safe_open import opened_directory, opened_file
 
-_SMALL: Final = 4_096
+SMALL_BYTES: Final = 4_096
 _INDEX_BYTES: Final = 8 << 20
-_PACKED_REFS_BYTES: Final = 4 << 20
+PACKED_REFS_BYTES: Final = 4 << 20
 _OBJECT_BYTES: Final = 64 << 10
 _MOST_FILES: Final = 20_000
 """Tracked files in an index that is compared with the work tree."""
@@ -36,8 +36,8 @@ _HASHED_BYTES: Final = 4 << 20
 """Bytes of one file that is hashed."""
 _MOST_PACKS: Final = 50
 _MOST_DEPTH: Final = 100
-_BRANCH: Final = re.compile(r"ref: refs/heads/(\S+)\s*")
-_HASH: Final = re.compile(r"([0-9a-f]{40})\s*")
+BRANCH: Final = re.compile(r"ref: refs/heads/(\S+)\s*")
+HASH: Final = re.compile(r"([0-9a-f]{40})\s*")
 _GIT_FILE: Final = re.compile(r"gitdir: ([^\n]+)\n?")
 _COMMIT: Final = re.compile(rb"tree ([0-9a-f]{40})\n")
 _ENTRY: Final = struct.Struct(">10I20sH")
@@ -86,11 +86,11 @@ def git_state(directory: str) -> GitState | None:
     """Return the state of the repository around an absolute directory; None without one. Blocks."""
     root = project_root(directory)
     try:
-        git = _git_directory(root)
-        head = _text(os.path.join(git, "HEAD"), _SMALL)
+        git = git_directory(root)
+        head = text_of(os.path.join(git, "HEAD"), SMALL_BYTES)
     except OSError:
         return None
-    on_branch, detached = _BRANCH.fullmatch(head), _HASH.fullmatch(head)
+    on_branch, detached = BRANCH.fullmatch(head), HASH.fullmatch(head)
     if on_branch is None and detached is None:
         return None
     state = GitState(on_branch[1]) if on_branch else GitState("", head[:7])
@@ -99,27 +99,28 @@ def git_state(directory: str) -> GitState | None:
         path = os.path.join(git, "index")
         entries = list(_entries(_data(path, _INDEX_BYTES)))
         unstaged = _changed(root, entries, os.stat(path).st_mtime_ns)
-        common = _common_directory(git)
+        common = common_directory(git)
         commit = detached[1] if detached else _commit_of(common, state.branch)
         tree = None if commit is None else _tree_of(common, commit)
         is_staged = None if tree is None else _tree_hash(entries) != tree
     return state._replace(unstaged=unstaged, is_staged=is_staged)
 
 
-def _git_directory(root: str) -> str:
+def git_directory(root: str) -> str:
+    """Return the git directory of a work tree. Raises OSError."""
     git = os.path.join(root, ".git")
     if os.path.isdir(git):
         return git
-    found = _GIT_FILE.fullmatch(_text(git, _SMALL))
+    found = _GIT_FILE.fullmatch(text_of(git, SMALL_BYTES))
     if found is None:
         raise FileNotFoundError(git)
     return os.path.join(root, found[1])
 
 
-def _common_directory(git: str) -> str:
+def common_directory(git: str) -> str:
     """Return where a repository with several work trees has its branches and objects."""
     try:
-        return os.path.join(git, _text(os.path.join(git, "commondir"), _SMALL).strip())
+        return os.path.join(git, text_of(os.path.join(git, "commondir"), SMALL_BYTES).strip())
     except OSError:
         return git
 
@@ -132,7 +133,8 @@ def _data(path: str, limit: int) -> bytes:
     return data
 
 
-def _text(path: str, limit: int) -> str:
+def text_of(path: str, limit: int) -> str:
+    """Return a small file's text; empty if it is larger than `limit` bytes. Raises OSError."""
     try:
         return _data(path, limit).decode(errors="replace")
     except (ValueError, _UnknownFormatError):
@@ -267,10 +269,10 @@ def _commit_of(common: str, branch: str) -> str | None:
     if ".." in branch:
         return None
     with suppress(OSError):
-        found = _HASH.fullmatch(_text(os.path.join(common, "refs/heads", branch), _SMALL))
+        found = HASH.fullmatch(text_of(os.path.join(common, "refs/heads", branch), SMALL_BYTES))
         return None if found is None else found[1]
     try:
-        packed = _text(os.path.join(common, "packed-refs"), _PACKED_REFS_BYTES)
+        packed = text_of(os.path.join(common, "packed-refs"), PACKED_REFS_BYTES)
     except OSError:
         return None
     end = f" refs/heads/{branch}"

@@ -36,6 +36,7 @@ from ...core.execution import DIRECTORY, TextChange
 from ...core.ids import BlobDigest, ExecutionId, Seq, ToolCallId
 from ...core.text import plural
 from ...files.changes import counted
+from ...files.git_refs import GitRefs, git_refs, moves
 from ...log.events import Event
 from ...log.events.execution import FileTouched, FileWritten
 from ...log.events.going_back import RewindBegun, Rewound
@@ -58,6 +59,8 @@ NOT_CERTAIN: Final = "it may have been there before, as a file that is left out 
 SHARED: Final = "another session ran something here at the same time, so the change may not be this session's"
 SAVED: Final = "it was saved in the editor meanwhile, so the change may be yours"
 CUT_SHORT: Final = "the agent ended while this ran, so somebody else may have changed it since"
+NONE_CHANGED: Final = "none changed"
+MOVED: Final = "git, which an undo leaves: {}"
 BY_OTHERS: Final = "before that, not by a recorded act of this session: {}"
 _MOMENT: Final = 1.0
 """Seconds that the first look waits, because the first reply is more urgent."""
@@ -76,12 +79,13 @@ def _none(_moment: int) -> Collection[str]:
 class Begun(NamedTuple):
     """The directories before an act, by their paths; `started` is in nanoseconds since the epoch.
 
-    `others` says what somebody else has changed since the act before, or is "".
+    `others` says what somebody else has changed since the act before, or is "". `refs` is where repositories were.
     """
 
     snapshots: dict[str, tuple[Snapshot, int]]
     started: int
     others: str
+    refs: Mapping[str, GitRefs | None]
 
 
 class Changes(NamedTuple):
@@ -137,7 +141,8 @@ class TreeComparison:
             mine = frozenset(_paths(self._parts.log.since(self._known_at)))
             found = await anyio.to_thread.run_sync(self._snapshots, True)
             others = await anyio.to_thread.run_sync(self._others, found, mine)
-            return Begun(found, time.time_ns(), others)
+            refs = await anyio.to_thread.run_sync(self._refs)
+            return Begun(found, time.time_ns(), others, refs)
 
     async def end(self, begun: Begun, execution_id: ExecutionId, call: ToolCallId) -> Changes:
         """Look again; return what has changed since, for the call that did it."""
@@ -223,7 +228,18 @@ class TreeComparison:
             if after is not None:
                 found[root] = after
                 maker.add(baseline, before, after, begun.started, doubt=SHARED if is_shared else "")
-        return maker.changes((*filter(None, (begun.others,)), *self._untold())), found
+        notes = (*self._moves(begun.refs), *filter(None, (begun.others,)))
+        return maker.changes(notes, self._untold()), found
+
+    def _refs(self) -> Mapping[str, GitRefs | None]:
+        return {root: git_refs(root) for root in self._workspace.real_roots}
+
+    def _moves(self, before: Mapping[str, GitRefs | None]) -> Sequence[str]:
+        """Return a phrase for what moved in each repository. An undo brings back files only."""
+        now = self._refs()
+        both = [(was, is_now) for root, was in before.items() if was and (is_now := now.get(root))]
+        found = dict.fromkeys(phrase for was, is_now in both for phrase in moves(was, is_now))
+        return [MOVED.format("; ".join(found))] if found else []
 
     def _recovered(self, execution_id: ExecutionId, call: ToolCallId) -> Sequence[FileWritten]:
         maker = _Records(self._parts, self._workspace, execution_id, call)
@@ -327,12 +343,12 @@ class _Records:
                 kind = 0 if not event.before_digest else 1 if event.after_digest else 2
                 self._named[kind].append(self._workspace.shown(event.path))
 
-    def changes(self, notes: Sequence[str] = ()) -> Changes:
-        """Return all records, and what they say in a line, with `notes`."""
-        text = counted(zip(_CHANGED_WORDS, self._named, strict=True))
+    def changes(self, notes: Sequence[str] = (), unchecked: Sequence[str] = ()) -> Changes:
+        """Return all records, and what they say in a line, with `notes`, and what could not be compared."""
+        text = counted(zip(_CHANGED_WORDS, self._named, strict=True)) or (NONE_CHANGED if notes else "")
         if self._more:
             text += f", {self._more:,} more {plural(self._more, 'file')} that cannot be undone"
-        return Changes(self._events, "; ".join(filter(None, (text, *notes))))
+        return Changes(self._events, "; ".join(filter(None, (text, *notes, *unchecked))))
 
     def _event(self, baseline: Baseline, found: _Difference, doubt: str) -> FileWritten:
         path = os.path.join(baseline.root, found.path)

@@ -24,7 +24,18 @@ from engine.session.past.patches import deltas_since, patch
 from engine.session.past.rewinding import NOT_STORED
 from engine.session.past.undoing import CHANGED_LATER, NOT_BY_STATEMENT, NOTHING_TO_REDO, NOTHING_TO_UNDO
 from engine.session.working_tree import listing
-from engine.session.working_tree.changes import BY_OTHERS, FOLDER, NOT_CERTAIN, NOT_COMPARED, SAVED, SHARED, TOO_LARGE
+from engine.session.working_tree.changes import (
+    BY_OTHERS,
+    FOLDER,
+    MOVED,
+    NONE_CHANGED,
+    NOT_CERTAIN,
+    NOT_COMPARED,
+    SAVED,
+    SHARED,
+    TOO_LARGE,
+)
+from tests.engine.files.test_git_state import git as run_git
 from tests.support.sessions import answer_to, events_of, session_in, value_of
 
 pytestmark = pytest.mark.anyio
@@ -396,6 +407,17 @@ async def test_directory_that_cannot_be_compared_is_named_once(tmp_path: Path, m
         assert told == f"(files: {NOT_COMPARED.format(tmp_path, TOO_LARGE)})"
         assert await value_of(session, "bash('echo x > e')") == "(no output)"
         assert events_of(session, FileWritten) == []
+
+
+async def test_move_of_a_repository_is_named_with_the_way_back(session: Session, project: Path) -> None:
+    config = "git config user.name t && git config user.email t@e"
+    await session.cell(f"bash('git init -qb main . && {config} && git add a.txt && git commit -qm one')")
+    value = await value_of(session, "bash('git rm -q a.txt && git commit -qm two')")
+    was, now = (run_git(project, "rev-parse", name)[:7] for name in ("HEAD~", "HEAD"))
+    moved = MOVED.format(f"main: {was} -> {now}, back with `git reset --soft {was}`")
+    assert value == f"(files: 1 removed (a.txt); {moved})"
+    moved = MOVED.format(f"HEAD: main -> new, back with `git switch main`; new: nothing -> {now}")
+    assert await value_of(session, "bash('git switch -qc new')") == f"(files: {NONE_CHANGED}; {moved})"
 
 
 async def test_what_somebody_else_changed_between_commands_is_told_once(session: Session, project: Path) -> None:
