@@ -123,7 +123,7 @@ def _named(event: Rewound, facts: Facts) -> str:
 
 
 def _ended(event: Rewound, text: str, facts: Facts) -> ToolCall:
-    count = 0 if event.cancelled else len(event.restored)
+    count = 0 if event.cancelled else len({file.path for file in event.restored})
     return ToolCall(
         tool_call_id=f"rewound_{event.event_id}",
         title=f"{RESTORED} {count} {plural(count, 'file')}" if count else f"{RESTORED} files",

@@ -6,6 +6,7 @@ The first two open the session, as rewinds do; the third reads its log alone. Ca
 from __future__ import annotations
 
 import os
+import sys
 from functools import partial
 from typing import Annotated, Final
 
@@ -82,7 +83,7 @@ def _undo(session: str, request: UndoRequest, *, as_json: bool) -> None:
         print_json(
             {
                 "done": result.rewound is not None,
-                "files": [file.path for file in files],
+                "files": list(dict.fromkeys(file.path for file in files)),
                 "left": {each.path: each.reason for each in left},
             },
             (),
@@ -118,10 +119,19 @@ def changes(
     if not as_patch:
         typer.echo(visible("\n".join(change_lines(deltas, row.cwd, since))))
         return
-    typer.echo(patch(deltas, row.cwd), nl=False)
+    _print_patch(patch(deltas, row.cwd))
     for each in deltas:
         if each.reason:
             typer.echo(visible(f"{os.path.relpath(each.path, row.cwd)} is left out: {each.reason}"), err=True)
+
+
+def _print_patch(text: str) -> None:
+    """Print a patch to the letter for a program that applies it; on a terminal without what would control that."""
+    if sys.stdout.isatty():
+        typer.echo(visible(text), nl=False)
+        return
+    sys.stdout.write(text)  # because `echo` would take colours out of the contents
+    sys.stdout.flush()
 
 
 def _as_data(delta: FileDelta) -> dict[str, object]:

@@ -34,6 +34,8 @@ from .events.going_back import FileLeft, FileToRestore, HeadMoved, RewindBegun, 
 SHOWN_FILES: Final = 20
 """How many files a sentence or report names."""
 _NOT_KEPT: Final = "its earlier content is not stored, because it contains a secret"
+_OWNER: Final = 0o700
+"""What an owner needs to write in a directory."""
 _FINISHED: Final = "A crash interrupted a rewind; it is now finished."
 
 Question = tuple[str, str]
@@ -75,7 +77,7 @@ def restorable(since: Iterable[Event]) -> Restorable:
                     _take(found, file, undone=True)
             case _:
                 pass
-    changed = sorted((file for file in found.values() if _differs(file)), key=_order)
+    changed = sorted((each for file in found.values() if _differs(file) for each in _steps(file)), key=_order)
     return Restorable(
         tuple(file for file in changed if file.path not in lost),
         tuple(FileLeft(path=file.path, reason=lost[file.path]) for file in changed if file.path in lost),
@@ -88,9 +90,26 @@ def _differs(file: FileToRestore) -> bool:
     return None not in (file.present_mode, file.wanted_mode) and file.present_mode != file.wanted_mode
 
 
+def _steps(file: FileToRestore) -> Sequence[FileToRestore]:
+    """Return how a file is restored: a directory that its owner may not write gets its permissions last."""
+    if file.wanted_digest != DIRECTORY or file.present_digest == DIRECTORY or _is_writable(file.wanted_mode):
+        return (file,)
+    made = replace(file, wanted_mode=(file.wanted_mode or 0) | _OWNER)
+    closed = replace(
+        file, present=None, present_digest=DIRECTORY, present_mode=made.wanted_mode, wanted_mode=file.wanted_mode
+    )
+    return made, closed
+
+
+def _is_writable(mode: int | None) -> bool:
+    return mode is None or mode & _OWNER == _OWNER
+
+
 def _order(file: FileToRestore) -> tuple[int, int]:
-    """Order files so that a directory is made before what is in it, and removed after that."""
+    """Order files so that a directory is made and opened before what is in it, and removed or closed after that."""
     depth = file.path.count("/")
+    if file.wanted_digest == DIRECTORY == file.present_digest:
+        return (-2, depth) if _is_writable(file.wanted_mode) else (2, -depth)
     if file.wanted_digest == DIRECTORY != file.present_digest:
         return -1, depth
     if file.present_digest == DIRECTORY != file.wanted_digest:
@@ -287,7 +306,7 @@ def rewound_lines(event: Rewound, shown: Callable[[str], str]) -> Sequence[str]:
     Args:
         shown: spells a path for the reader.
     """
-    count, names = len(event.restored), restored_names(event, shown)
+    count, names = len({file.path for file in event.restored}), restored_names(event, shown)
     files, its = plural(count, "file"), "its" if count == 1 else "their"
     if event.cancelled:
         back = f" {count} {files} could not be changed back: {names}." if count else ""
@@ -327,7 +346,7 @@ def finished_lines(settled: Sequence[Event], shown: Callable[[str], str]) -> Seq
 
 
 def _names(files: Iterable[FileToRestore], shown: Callable[[str], str]) -> str:
-    names = [_name(file, shown) for file in files]
+    names = list(dict.fromkeys(_name(file, shown) for file in files))
     return ", ".join([*names[:SHOWN_FILES], *[ELLIPSIS] * (len(names) > SHOWN_FILES)])
 
 

@@ -176,7 +176,7 @@ class SessionRuntime:
             log=log, timeline=timeline, view=parts.view, environment=self.environment, preparer=self._preparer
         )
         self._editing = Editing(reruns, timeline=timeline, store=parts.store, head=self._head)
-        files = FileRewinder(log, parts.journal, parts.store, workspace, parts.facts, self.buffers)
+        files = FileRewinder(log, parts.journal, parts.store, workspace, parts.facts, self.buffers, self._comparison)
         self._rewinder = Rewinder(log, self._head, files)
         self._undoer = Undoer(log, timeline, files)
 

@@ -51,7 +51,8 @@ from .policy import shown_part
 from .tool_calls import SHOWN_CHANGES_CHARS
 from .tool_records import FileState, file_state
 from .tools import Workspace, changes_of, name_text
-from .working_tree.changes import Begun, TreeComparison
+from .working_tree.baseline import Baseline
+from .working_tree.changes import Begun, TreeComparison, close_acts
 
 SHOWN_FILES: Final = 100
 """Files that are shown one by one. The others are counted."""
@@ -142,6 +143,9 @@ class Touches:
         """What is shown about paths that have no content to show."""
         self._refused = 0
         self._held: set[str] = set()
+        self._is_writing = False
+        self._acts: Sequence[tuple[Baseline, int]] = ()
+        """The notes for other sessions that this statement writes."""
 
     # --- before -------------------------------------------------------------------------------------------------------
 
@@ -211,6 +215,7 @@ class Touches:
 
         Blocks.
         """
+        self._begin_writing()
         room = max(self._room, 0)
         found = self._look(place, min(limit, room))
         self._room -= len(found.data or b"")
@@ -258,10 +263,17 @@ class Touches:
     @property
     def any(self) -> bool:
         """Whether there is anything for `settle` to compare."""
-        return bool(self._taken) or self._begun is not None
+        return bool(self._taken) or self._begun is not None or self._is_writing
+
+    def _begin_writing(self) -> None:
+        if self._comparison is not None and not self._is_writing:
+            self._is_writing = True
+            self._acts = self._comparison.open_acts()
 
     async def settle_unseen(self) -> None:
         """Record what changed so far without a report, because a tool is about to change files, too."""
+        if not self._is_writing:
+            await anyio.to_thread.run_sync(self._begin_writing)
         if self._begun is None or self._comparison is None:
             return
         await self._show_all(await self._unseen(), 0)
@@ -284,6 +296,7 @@ class Touches:
             self._end(call, line)
         touched = open_touches(self._records.log.since(self._start))
         unseen = await self._unseen()
+        await anyio.to_thread.run_sync(close_acts, self._acts)
         if not touched and not unseen and not more:
             return
         written, modes = await anyio.to_thread.run_sync(self._changed, touched) if touched else ([], {})

@@ -89,7 +89,8 @@ def _top(chain: list[str], roots: tuple[str, ...]) -> tuple[str, bool]:
 
 _OF_GIT: Final = (IGNORE_FILES[-1], "exclude")
 _KINDS: Final = (*IGNORE_FILES, "exclude")
-_LARGEST: Final = 1 << 20
+_LARGEST: Final = 128 << 10
+"""Bytes of an ignore file that are read; a statement may have written it, and each name is matched with all of it."""
 _SET: Final = re.compile(r"\[(?P<not>[!^]?)(?P<set>\]?(?:\[:[a-z]+:\]|\\.|[^\]\\])*)\]", re.DOTALL)
 _POSIX: Final = {
     "alnum": "0-9A-Za-z",

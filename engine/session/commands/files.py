@@ -20,6 +20,8 @@ REDO_RETURNS: Final = "`/redo` takes this back."
 UNDO_GOES_ON: Final = "`/undo` goes back further."
 _SHOWN_CHARS: Final = 20
 _LISTED: Final = 50
+COUNTED_BYTES: Final = 1 << 20
+"""Of the contents whose lines a list of changes compares; meanwhile nothing else runs."""
 
 
 async def undo(context: CommandContext, argument: str) -> str:
@@ -56,9 +58,10 @@ def undo_lines(result: MoveResult, request: UndoRequest, cwd: str) -> Sequence[s
     if result.rewound is None:
         files = result.written.files
         verb = "redo" if request.is_redo else "undo"
-        names = ", ".join(code_span(printable(os.path.relpath(file.path, cwd))) for file in files[:SHOWN_FILES])
-        rest = f" and {len(files) - SHOWN_FILES} more" if len(files) > SHOWN_FILES else ""
-        lines = [f"This would {verb} {len(files)} {plural(len(files), 'file')}: {names}{rest}."] if files else []
+        paths = list(dict.fromkeys(file.path for file in files))
+        names = ", ".join(code_span(printable(os.path.relpath(path, cwd))) for path in paths[:SHOWN_FILES])
+        rest = f" and {len(paths) - SHOWN_FILES} more" if len(paths) > SHOWN_FILES else ""
+        lines = [f"This would {verb} {len(paths)} {plural(len(paths), 'file')}: {names}{rest}."] if paths else []
         return [*lines, *left_lines(result.written, partial(os.path.relpath, start=cwd))]
     left = len(result.rewound.left)
     said = f"{left} {plural(left, 'file')} could not be restored. " if left else ""
@@ -78,10 +81,15 @@ def changes_glance(context: CommandContext, argument: str) -> str:
 
 
 def change_lines(deltas: Sequence[FileDelta], cwd: str, since: int) -> Sequence[str]:
-    """The changed files as Markdown, one a line, with the numbers of added and removed lines."""
+    """The changed files as Markdown, one a line, with the numbers of added and removed lines, or sizes."""
     if not deltas:
         return [NO_FILES_SINCE.format(since) if since else NO_FILES]
-    lines = [f"- {code_span(printable(os.path.relpath(each.path, cwd)))}: {each.words}" for each in deltas[:_LISTED]]
+    lines: list[str] = []
+    compared = 0
+    for each in deltas[:_LISTED]:
+        compared += each.size
+        words = each.words(counted=compared <= COUNTED_BYTES)
+        lines.append(f"- {code_span(printable(os.path.relpath(each.path, cwd)))}: {words}")
     rest = len(deltas) - _LISTED
     where = f" since statement {since}" if since else ""
     head = f"{len(deltas)} {plural(len(deltas), 'file')} changed{where}:"

@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ...core.diff import hunks, opcodes
+from ...core.diff import Opcode, hunks, opcodes
 from ...core.errors import StoreError
 from ...core.execution import DIRECTORY, LINK
 from ...core.text import plural
@@ -28,6 +28,8 @@ from ...log.redaction import Redactor
 from ...log.store_protocol import Store
 
 _CONTEXT: Final = 3
+_DIFFED_CHARS: Final = 8 << 20
+"""Of both contents of a file that are compared line by line; of longer ones a patch replaces all lines."""
 _NOT_STORED: Final = "a content is not stored"
 _LOST: Final = "its contents are not in the store"
 _SECRET: Final = "it contains a secret"  # noqa: S105 -- a reason, no secret
@@ -56,8 +58,12 @@ class FileDelta(Struct, frozen=True):
     reason: str = ""
 
     @property
-    def words(self) -> str:
-        """What happened to it: `made, +3`, `changed, +1 -2`, `removed`."""
+    def size(self) -> int:
+        """Bytes of both contents, if it has two to compare; else 0."""
+        return 0 if self.before is None or self.after is None else len(self.before) + len(self.after)
+
+    def words(self, *, counted: bool = True) -> str:
+        """What happened to it: `made, +3`, `changed, +1 -2`, `removed`; or `changed, 3 -> 4 bytes` if not `counted`."""
         what = "made" if self.before_mode is None else "removed" if self.after_mode is None else "changed"
         if self.reason:
             return f"{what}, {self.reason}"
@@ -66,6 +72,8 @@ class FileDelta(Struct, frozen=True):
         if _is_binary(self.before) or _is_binary(self.after):
             size = len(self.after or b"")
             return f"{what}, binary" + (f", {size:,} {plural(size, 'byte')}" if self.after is not None else "")
+        if not counted:
+            return f"{what}, {len(self.before or b''):,} -> {len(self.after or b''):,} bytes"
         added, removed = self.extent
         counts = " ".join([*([f"+{added}"] if added else []), *([f"-{removed}"] if removed else [])])
         return f"{what}, {counts}" if counts else what
@@ -175,7 +183,9 @@ def _patch(delta: FileDelta, root: str) -> Iterator[str]:
 
 
 def _hunks(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
-    for hunk in hunks(opcodes(before, after), _CONTEXT):
+    is_long = sum(map(len, before)) + sum(map(len, after)) > _DIFFED_CHARS
+    whole = [Opcode("replace", 0, len(before), 0, len(after))]
+    for hunk in hunks(whole if is_long else opcodes(before, after), _CONTEXT):
         i1, i2, j1, j2 = hunk[0].i1, hunk[-1].i2, hunk[0].j1, hunk[-1].j2
         yield f"@@ -{_range(i1, i2)} +{_range(j1, j2)} @@\n"
         for code in hunk:

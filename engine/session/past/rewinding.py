@@ -43,6 +43,7 @@ from ..preparing import Preparer
 from ..repair import enforce_view, repair
 from ..requests import ActiveRequest, MoveResult, no_such_statement
 from ..tools import Replaced, Workspace, restore
+from ..working_tree.changes import TreeComparison, close_acts
 
 T = TypeVar("T")
 _INTERRUPTED: Final = RunStop(reason="interrupted", cause="cancelled", detail="another branch goes on from here")
@@ -193,7 +194,9 @@ NOT_STORED: Final = "its present content is not stored, so it would be lost"
 
 
 class FileRewinder:
-    """Restores the files of one session to an earlier position of its log. `buffers` are the editor's, if attached.
+    """Restores the files of one session to an earlier position of its log.
+
+    `buffers` are the editor's, if attached. `comparison` tells other sessions that this one writes.
 
     The plan is durable before the first file is replaced, each file is replaced atomically, and the end is recorded. So
     after a kill the next open finishes it, and each file has the old or the new content. A cancel restores what was
@@ -212,6 +215,7 @@ class FileRewinder:
         workspace: Workspace,
         facts: SessionFacts,
         buffers: EditorBuffers | None = None,
+        comparison: TreeComparison | None = None,
     ) -> None:
         self._log = log
         self._journal = journal
@@ -219,6 +223,7 @@ class FileRewinder:
         self._workspace = workspace
         self._facts = facts
         self._buffers = buffers
+        self._comparison = comparison
         self._spares_protected = False
         """Whether files that other programs run are left alone."""
         self._reported: Container[str] = ()
@@ -256,12 +261,15 @@ class FileRewinder:
         self._spares_protected = not protected
         seq = self._log.append(begun)
         replaced: list[FileToRestore] = []
+        acts = [] if self._comparison is None else await anyio.to_thread.run_sync(self._comparison.open_acts)
         try:
             await self._journal.durable(seq)
             return await self._go(begun, replaced)
         except BaseException:
             await shielded(lambda: self._give_up(begun, replaced))
             raise
+        finally:
+            await shielded(lambda: anyio.to_thread.run_sync(close_acts, acts))
 
     async def finish(self, begun: RewindBegun) -> Rewound:
         """Carry out a plan that is on the log already, because a process was killed.

@@ -31,7 +31,6 @@ _REMOVED: Final = "it was removed since the session last wrote it"
 _NOT_EMPTY: Final = "the directory has other files now"
 _UNTRUSTED: Final = "its earlier content comes from a statement or an import, and {}; restore it yourself"
 _UNKNOWN: Final = "its name is not UTF-8, and there is no such file any more"
-_USUAL_MODE: Final = 0o777
 
 
 class Replaced(NamedTuple):
@@ -97,8 +96,7 @@ def _restore(place: Place, file: FileToRestore, wanted: bytes | None, workspace:
         _clear(place, found, workspace, is_link_next=file.wanted_digest.startswith(LINK))
         found = _Found(None, ("",), found.data)
     if file.wanted_digest == DIRECTORY:
-        os.mkdir(place.name, _mode(file.wanted_mode, None) or _USUAL_MODE, dir_fd=place.directory)
-        sync_directory(place.directory)
+        _make_directory(place, file.wanted_mode)
     elif file.wanted_digest.startswith(LINK):
         _make_link(place, wanted or b"", workspace)
     elif wanted is not None:
@@ -147,6 +145,18 @@ def _clear(place: Place, found: _Found, workspace: Workspace, *, is_link_next: b
             sync_directory(place.directory)
     elif not is_link_next:
         remove(place, found.state, workspace)
+
+
+def _make_directory(place: Place, mode: int | None) -> None:
+    os.mkdir(place.name, dir_fd=place.directory)
+    if mode is not None:
+        # Opened, because a program may exchange it for a link.
+        made = os.open(place.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.directory)
+        try:
+            os.fchmod(made, mode & _PERMISSIONS)
+        finally:
+            os.close(made)
+    sync_directory(place.directory)
 
 
 def _make_link(place: Place, target: bytes, workspace: Workspace) -> None:

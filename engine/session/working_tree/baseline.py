@@ -13,7 +13,6 @@ digest or state. Blocks, and may be called on any thread.
 
 from __future__ import annotations
 
-import errno
 import os
 import sqlite3
 import threading
@@ -27,9 +26,9 @@ import xxhash
 
 from ...core.execution import DIRECTORY, LINK
 from ...files.safe_open import LARGEST, opened_directory
-from ...files.search.ignore_files import Stamp, place_of
+from ...files.search.ignore_files import place_of
 from ..tool_records import file_state
-from .listing import Lister, State
+from .listing import Lister, State, StoppedError
 
 MOST_BYTES: Final = 1 << 30
 """Bytes of all contents of one directory that are kept, before compression."""
@@ -97,12 +96,8 @@ class Known(NamedTuple):
         return self.digest == other.digest and (self.state.is_link or self.permissions == other.permissions)
 
 
-class Snapshot(NamedTuple):
-    """The directory at one moment. `number` counts the comparisons, in every process."""
-
-    entries: Mapping[str, Known]
-    rules: tuple[tuple[str, Stamp], ...]
-    number: int
+Snapshot = Mapping[str, Known]
+"""The directory at one moment: its entries by their paths; those of directories end in a slash."""
 
 
 class Baseline:
@@ -121,7 +116,6 @@ class Baseline:
         self._version = 0
         self._entries: dict[str, Known] = {}
         self._kept_bytes = 0
-        self._number = 0
         self._lister = Lister()
         self._cleaned = -_CLEANING_SECONDS
         self._is_closed = False
@@ -134,22 +128,23 @@ class Baseline:
                 self._database.close()
                 self._database = None
 
-    def update(self) -> Snapshot:
+    def update(self, is_stopped: Callable[[], bool] = lambda: False) -> Snapshot:
         """Look at the directory; return it as it is now.
 
         Raises:
             OSError: it cannot be read.
-            TooLargeError: it has too many entries.
+            TooLargeError, TooSlowError.
+            StoppedError: `is_stopped`, or it was closed.
             sqlite3.Error: the database cannot be written.
         """
         with self._lock:
             try:
-                return self._update()
+                return self._update(is_stopped)
             except sqlite3.DatabaseError as error:
                 if isinstance(error, sqlite3.OperationalError):
                     raise
                 self._remove()
-                return self._update()
+                return self._update(is_stopped)
 
     def content(self, digest: str) -> bytes | None:
         """Return a content that was kept; None if it is not there."""
@@ -157,13 +152,23 @@ class Baseline:
             row = self._opened().execute("SELECT data FROM contents WHERE digest=?", (digest,)).fetchone()
         return None if row is None else zlib.decompress(row[0])
 
-    def open_act(self, owner: str) -> int:
-        """Note that an act of a session begins in the directory; return its number for `close_act`."""
+    @property
+    def is_kept(self) -> bool:
+        """Whether the directory has been compared before, by any session."""
+        return os.path.exists(self._path)
+
+    def open_act(self, owner: str, *, is_compared: bool = True) -> int:
+        """Note that an act of a session begins in the directory; return its number for `close_act`.
+
+        One that is not compared is not `cut_short`.
+        """
         now = time.time()
+        ended = None if is_compared else now + _LONGEST_ACT
         with self._lock, suppress(sqlite3.Error):
             database = self._opened()
             database.execute("DELETE FROM acts WHERE started<?", (now - _LONGEST_ACT,))
-            return int(database.execute("INSERT INTO acts(owner, started) VALUES(?,?)", (owner, now)).lastrowid or 0)
+            row = owner, now, ended
+            return int(database.execute("INSERT INTO acts(owner, started, ended) VALUES(?,?,?)", row).lastrowid or 0)
         return 0
 
     def cut_short(self, owner: str) -> Snapshot | None:
@@ -172,14 +177,14 @@ class Baseline:
         Raises sqlite3.Error.
         """
         with self._lock:
-            if not os.path.exists(self._path):
+            if not self.is_kept:
                 return None
-            database = self._opened()
-            ended = database.execute("UPDATE acts SET ended=? WHERE owner=? AND ended IS NULL", (time.time(), owner))
-            if ended.rowcount == 0:
+            database, now = self._opened(), time.time()
+            database.execute("UPDATE acts SET ended=? WHERE owner=? AND ended>?", (now, owner, now))
+            if database.execute("UPDATE acts SET ended=? WHERE owner=? AND ended IS NULL", (now, owner)).rowcount == 0:
                 return None
             self._load(database)
-            return Snapshot(self._entries, (), self._number)
+            return self._entries
 
     def close_act(self, number: int) -> bool:
         """Note that an act has ended; return whether one of another session ran at the same time, in any process."""
@@ -236,28 +241,27 @@ class Baseline:
         rows = database.execute("SELECT path, mode, inode, size, modified, changed, digest, reason FROM entries")
         self._entries = {os.fsdecode(row[0]): Known(State(*row[1:6]), row[6], row[7]) for row in rows}
         self._kept_bytes = database.execute("SELECT coalesce(sum(size), 0) FROM contents").fetchone()[0]
-        self._number += 1
 
     # --- comparing ----------------------------------------------------------------------------------------------------
 
-    def _update(self) -> Snapshot:
+    def _update(self, is_stopped: Callable[[], bool]) -> Snapshot:
         database = self._opened()
         self._load(database)
         with opened_directory(self.root):  # it is there, and may be read
-            listing = self._lister.list_tree(place_of(self.root, (self.root,)))
-        before, entries = self._entries, listing.entries
+            entries = self._lister.list_tree(place_of(self.root, (self.root,)), is_stopped)
+        before = self._entries
         for path in [each for each in entries if each not in before and not self._is_storable(os.fsencode(each))]:
             del entries[path]
         stale = [path for path, state in entries.items() if (old := before.get(path)) is None or old.state != state]
         gone = [path for path in before if path not in entries]
         if not stale and not gone:
-            return Snapshot(before, listing.rules, self._number)
+            return before
         after = dict(before)
         for path in gone:
             del after[path]
         for start in range(0, len(stale), _BATCH):
-            if self._is_closed:
-                raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
+            if self._is_closed or is_stopped():
+                raise StoppedError
             batch = stale[start : start + _BATCH]
             fresh = {path: self._read(path, entries[path]) for path in batch}
             self._write(database, fresh, gone if start == 0 else (), before)
@@ -265,9 +269,8 @@ class Baseline:
         if not stale:
             self._write(database, {}, gone, before)
         self._forget_old(database)
-        self._number += 1
         self._entries = {path: after[path] for path in entries if path in after}
-        return Snapshot(self._entries, listing.rules, self._number)
+        return self._entries
 
     def _read(self, path: str, state: State) -> tuple[Known, bytes | None]:
         """Read an entry that has another state than before. Return it, and its content if that is to be kept."""

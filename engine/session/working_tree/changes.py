@@ -5,7 +5,8 @@ and returns the records of what differs: the same ones that a tool's write leave
 the session's own store. So rewinds, diffs and exports need nothing else.
 
 **Certainty.** A rewind removes what an act made. So a new entry counts as made only if it was not there before for
-certain: no rule that leaves files out has changed since `begin`, or the file system says that it was born later.
+certain: the file system says that it was born later, or it is an entry of before under another name. Otherwise a
+command may have moved it here from where nothing is compared, or a rule may have left it out.
 
 **Whose change it is.** What changed between two acts, and not by a record of the session, is somebody else's: it is
 told and not recorded. What changed during an act is recorded, but not undone if it may be somebody else's: if the
@@ -23,9 +24,10 @@ import logging
 import os
 import sqlite3
 import struct
+import threading
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -44,18 +46,23 @@ from ..parts import SessionParts
 from ..policy import shown_part
 from ..tools import Workspace, changes_of, name_text
 from .baseline import Baseline, Known, Snapshot, forget_unused
-from .listing import MOST_ENTRIES, MOST_LEVELS, TooLargeError
+from .listing import MOST_ENTRIES, MOST_LEVELS, MOST_SECONDS, StoppedError, TooLargeError, TooSlowError
 
+T = TypeVar("T")
 FOLDER: Final = "baselines"
 """Of the state directory: the databases of directories."""
 SHOWN_FILES: Final = 20
 """Files of an act that are shown with their changes. The others are counted."""
 SHOWN_CHARS: Final = 100_000
 """Characters of changes that the log repeats for one act."""
+DIFFED_BYTES: Final = 2 << 20
+"""Of the contents of one act, before and after, that are compared line by line."""
+TOO_LONG: Final = "its lines are not compared, because the changes of this act are too large"
 MOST_RECORDED: Final = 20_000
 """Changes of one act that are recorded. The others are counted, and not undone."""
 NOT_COMPARED: Final = "changes in {} are not recorded and cannot be undone: {}"
-NOT_CERTAIN: Final = "it may have been there before, as a file that is left out of comparisons"
+NOT_CERTAIN: Final = "it may have been there before, or elsewhere, as a file that is left out of comparisons"
+AMBIGUOUS: Final = "another file has the same name except for bytes that are not UTF-8"
 SHARED: Final = "another session ran something here at the same time, so the change may not be this session's"
 SAVED: Final = "it was saved in the editor meanwhile, so the change may be yours"
 CUT_SHORT: Final = "the agent ended while this ran, so somebody else may have changed it since"
@@ -66,6 +73,7 @@ _MOMENT: Final = 1.0
 """Seconds that the first look waits, because the first reply is more urgent."""
 _CHANGED_WORDS: Final = ("made", "changed", "removed")
 _HOME: Final = "it is a home directory or the root of the file system"
+TOO_SLOW: Final = f"listing it takes more than {MOST_SECONDS:.0f} s of processor time, as with very many ignore rules"
 TOO_LARGE: Final = f"it has more than {MOST_ENTRIES:,} files and directories, or more than {MOST_LEVELS} levels"
 _STATE: Final = "it is Rewindow's own directory"
 
@@ -132,14 +140,14 @@ class TreeComparison:
     async def _prepare(self) -> None:
         await anyio.sleep(_MOMENT)
         async with self._lock:
-            found = await anyio.to_thread.run_sync(self._snapshots, False)
+            found = await self._on_thread(self._snapshots, False)
             self._note({root: snapshot for root, (snapshot, _) in found.items()})
 
     async def begin(self) -> Begun:
         """Look at the directories before an act."""
         async with self._lock:
             mine = frozenset(_paths(self._parts.log.since(self._known_at)))
-            found = await anyio.to_thread.run_sync(self._snapshots, True)
+            found = await self._on_thread(self._snapshots, True)
             others = await anyio.to_thread.run_sync(self._others, found, mine)
             refs = await anyio.to_thread.run_sync(self._refs)
             return Begun(found, time.time_ns(), others, refs)
@@ -156,6 +164,12 @@ class TreeComparison:
         """Return what has changed since an act began that ended with its process; nothing if there was none."""
         return await anyio.to_thread.run_sync(self._recovered, execution_id, call)
 
+    def open_acts(self) -> Sequence[tuple[Baseline, int]]:
+        """Note that the session writes in the directories by itself, for the comparisons of other sessions. Blocks."""
+        owner = self._parts.session_id
+        kept = [baseline for baseline in self._opened().values() if baseline.is_kept]
+        return [(baseline, baseline.open_act(owner, is_compared=False)) for baseline in kept]
+
     def _note(self, snapshots: dict[str, Snapshot]) -> None:
         self._known, self._known_at = snapshots, Seq(len(self._parts.log))
 
@@ -166,6 +180,15 @@ class TreeComparison:
         baselines = (self._baselines or {}).values()
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(lambda: [baseline.close() for baseline in baselines])
+
+    async def _on_thread(self, look: Callable[[bool, Callable[[], bool]], T], opens: bool) -> T:
+        """Run a look on a thread. If nobody waits for it any more, it ends soon."""
+        stop = threading.Event()
+        try:
+            return await anyio.to_thread.run_sync(look, opens, stop.is_set, abandon_on_cancel=True)
+        except anyio.get_cancelled_exc_class():
+            stop.set()
+            raise
 
     # --- on a thread --------------------------------------------------------------------------------------------------
 
@@ -191,18 +214,26 @@ class TreeComparison:
     def _is_storable(self, data: bytes) -> bool:
         return self._parts.redactor.storable(data) is not None
 
-    def _snapshots(self, opens: bool) -> dict[str, tuple[Snapshot, int]]:
+    def _snapshots(self, opens: bool, is_stopped: Callable[[], bool]) -> dict[str, tuple[Snapshot, int]]:
         found: dict[str, tuple[Snapshot, int]] = {}
         for root, baseline in self._opened().items():
-            if (snapshot := self._snapshot(root, baseline)) is not None:
+            if (snapshot := self._snapshot(root, baseline, is_stopped)) is not None:
                 found[root] = snapshot, baseline.open_act(self._parts.session_id) if opens else 0
         return found
 
-    def _snapshot(self, root: str, baseline: Baseline) -> Snapshot | None:
+    def _snapshot(
+        self, root: str, baseline: Baseline, is_stopped: Callable[[], bool] = lambda: False
+    ) -> Snapshot | None:
+        if self.unchecked.get(root) == TOO_SLOW:
+            return None
         try:
-            snapshot = baseline.update()
+            snapshot = baseline.update(is_stopped)
         except TooLargeError:
             reason = TOO_LARGE
+        except TooSlowError:
+            reason = TOO_SLOW
+        except StoppedError:
+            return None
         except OSError as error:
             reason = error.strerror or str(error)
         except sqlite3.Error as error:
@@ -274,6 +305,12 @@ class TreeComparison:
         return [NOT_COMPARED.format(self._workspace.shown(root), reason) for root, reason in fresh.items()]
 
 
+def close_acts(acts: Sequence[tuple[Baseline, int]]) -> None:
+    """End what `open_acts` has noted. Blocks."""
+    for baseline, number in acts:
+        baseline.close_act(number)
+
+
 async def cut_short_changes(parts: SessionParts, execution_id: ExecutionId, call: ToolCallId) -> Sequence[FileWritten]:
     """Return what has changed since a command or a call of that execution began, which ended with its process.
 
@@ -327,13 +364,17 @@ class _Records:
         self._events: list[FileWritten] = []
         self._named: tuple[list[str], list[str], list[str]] = ([], [], [])
         self._room = SHOWN_CHARS
+        self._ambiguous: Container[str] = ()
+        self._diffed = 0
         self._more = 0
         self.saved: Container[str] = ()
         """The real paths of files that the editor saved during the act."""
 
     def add(self, baseline: Baseline, before: Snapshot, after: Snapshot, started: int, *, doubt: str) -> None:
         """Add the records of one directory. `doubt` says why the changes may be somebody else's, or is ""."""
-        for each in sorted(_differences(baseline.root, before, after, started), key=lambda found: found.path):
+        found = sorted(_differences(baseline.root, before, after, started), key=lambda found: found.path)
+        self._ambiguous = _ambiguous(found, before, after)
+        for each in found:
             if len(self._events) >= MOST_RECORDED:
                 self._more += 1
                 continue
@@ -356,6 +397,8 @@ class _Records:
         new, new_digest, new_notes = self._kept(baseline, found.after, "its new content is not stored: {}")
         notes += new_notes
         unsure = doubt or (SAVED if path in self.saved else "" if found.is_certain else NOT_CERTAIN)
+        if name_text(found.path) in self._ambiguous:
+            unsure = AMBIGUOUS
         if unsure:
             notes.append(f"it is not undone: {unsure}")
         changes: Sequence[TextChange] = ()
@@ -363,7 +406,8 @@ class _Records:
         if is_shown:
             notes += _form(found)
             if (data := self._texts(baseline, found)) is not None:
-                changes, note = changes_of(*data)
+                self._diffed += sum(len(each or b"") for each in data)
+                changes, note = changes_of(*data) if self._diffed <= DIFFED_BYTES else ((), TOO_LONG)
                 notes += [note] * bool(note)
             if new_digest and (why := self._workspace.protection.why(path)):
                 notes.append(f"look at it before you go on: {why}")
@@ -412,25 +456,38 @@ class _Records:
 
 
 def _differences(root: str, before: Snapshot, after: Snapshot, started: int) -> Iterator[_Difference]:
-    if before.entries is after.entries:
+    if before is after:
         return
-    is_certain = before.rules == after.rules
-    for path, now in after.entries.items():
+    inodes: frozenset[int] | None = None
+    for path, now in after.items():
         was = _at(before, path)
         if was is now or (was is not None and was.is_like(now)):
             continue
-        certain = is_certain or was is not None or _born(os.path.join(root, path)) >= started
+        certain = was is not None or _born(os.path.join(root, path)) >= started
+        if not certain:
+            inodes = inodes or frozenset(each.state.inode for each in before.values())
+            certain = now.state.inode in inodes
         yield _Difference(path.rstrip("/"), was, now, certain)
-    for path, was in before.entries.items():
+    for path, was in before.items():
         # One that is still there is only left out of comparisons now.
         if _at(after, path) is None and not os.path.lexists(os.path.join(root, path)):
             yield _Difference(path.rstrip("/"), was, None)
 
 
+def _ambiguous(found: Sequence[_Difference], *snapshots: Snapshot) -> Container[str]:
+    """Return the names of changed files that several files have, as far as text can tell."""
+    if all(name_text(each.path) == each.path for each in found):
+        return ()
+    named: dict[str, set[str]] = {}
+    for path in (path.rstrip("/") for snapshot in snapshots for path in snapshot):
+        named.setdefault(name_text(path), set()).add(path)
+    return frozenset(text for text, paths in named.items() if len(paths) > 1)
+
+
 def _at(snapshot: Snapshot, path: str) -> Known | None:
     """Return what has the name, a directory or not."""
-    found = snapshot.entries.get(path)
-    return found or snapshot.entries.get(path[:-1] if path.endswith("/") else f"{path}/")
+    found = snapshot.get(path)
+    return found or snapshot.get(path[:-1] if path.endswith("/") else f"{path}/")
 
 
 def _form(found: _Difference) -> list[str]:

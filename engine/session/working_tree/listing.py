@@ -14,7 +14,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ...files.safe_open import is_own
@@ -34,8 +34,20 @@ _RACY_NS: Final = 50_000_000
 """What is younger may change again without another time, because kernels stamp in ticks of up to 10 ms."""
 
 
+MOST_SECONDS: Final = 10.0
+"""Of processor time for listing a directory. Rules that a statement wrote may take long to match."""
+
+
 class TooLargeError(Exception):
     """The directory has more than MOST_ENTRIES entries, or more than MOST_LEVELS levels."""
+
+
+class TooSlowError(Exception):
+    """Listing the directory takes more than MOST_SECONDS."""
+
+
+class StoppedError(Exception):
+    """Nobody waits for the comparison any more."""
 
 
 class State(NamedTuple):
@@ -56,33 +68,24 @@ class State(NamedTuple):
         return stat.S_ISLNK(self.mode)
 
 
-class Listing(NamedTuple):
-    """The entries by their paths below the directory, and the states of all files with rules.
-
-    If `rules` are as at an earlier time, then an entry that is new was not there at that time.
-    """
-
-    entries: dict[str, State]
-    rules: tuple[tuple[str, Stamp], ...]
-
-
 class Lister:
     """Lists the directory of a place again and again. It remembers what directories have, until they change."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Directory] = {}
 
-    def list_tree(self, place: Place) -> Listing:
-        """Return what is compared now.
+    def list_tree(self, place: Place, is_stopped: Callable[[], bool] = lambda: False) -> dict[str, State]:
+        """Return what is compared now, by its paths below the directory; those of directories end in a slash.
 
         Raises:
             OSError: the directory cannot be read.
-            TooLargeError: it has too much.
+            TooLargeError, TooSlowError.
+            StoppedError: `is_stopped`.
         """
-        walk = _Walk(place, self._known)
-        listing = walk.listing()
+        walk = _Walk(place, self._known, is_stopped)
+        entries = walk.entries()
         self._known = walk.seen
-        return listing
+        return entries
 
 
 class _Directory(NamedTuple):
@@ -100,24 +103,25 @@ class _Directory(NamedTuple):
 
 
 class _Walk:
-    def __init__(self, place: Place, known: Mapping[str, _Directory]) -> None:
+    def __init__(self, place: Place, known: Mapping[str, _Directory], is_stopped: Callable[[], bool]) -> None:
         self._root = place.directory
         self._above = rules_above(place, git_only=True)
         self._known = known
         self.seen: dict[str, _Directory] = {}
         self._entries: dict[str, State] = {}
-        self._rules: list[tuple[str, Stamp]] = list(self._above.files)
         self._now = time.time_ns()
+        self._is_stopped = is_stopped
+        self._latest = time.thread_time() + MOST_SECONDS
         self._device = 0
 
-    def listing(self) -> Listing:
+    def entries(self) -> dict[str, State]:
         descriptor = os.open(self._root, _FLAGS)
         try:
             self._device = os.fstat(descriptor).st_dev
             self._directory(descriptor, "", self._above)
         finally:
             os.close(descriptor)
-        return Listing(self._entries, tuple(self._rules))
+        return self._entries
 
     def _directory(self, descriptor: int, prefix: str, above: IgnoreFiles) -> bool:
         """Add what is in a directory. Return whether it is compared: it has an entry that is, or none at all."""
@@ -130,7 +134,6 @@ class _Walk:
         rules = above
         if not prefix or has_rules:
             rules = above.within(os.path.join(self._root, prefix), prefix=prefix)
-            self._rules.extend(rules.files[len(above.files) :])
         if names is None and known is not None and known.rules == rules.files:
             found = known
         else:
@@ -155,6 +158,7 @@ class _Walk:
         files: list[str] = []
         directories: list[str] = []
         for name in names:
+            self._check_time()
             state = _state(name, descriptor)
             if state is None:
                 continue  # it is gone
@@ -165,6 +169,12 @@ class _Walk:
             elif (stat.S_ISREG(state.mode) or state.is_link) and name != REPOSITORY and not is_temporary(name):
                 files += [] if rules.leave_out(path, name) else [name]
         return tuple(files), tuple(directories)
+
+    def _check_time(self) -> None:
+        if self._is_stopped():
+            raise StoppedError
+        if time.thread_time() > self._latest:
+            raise TooSlowError
 
     def _is_left_out(self, name: str, path: str, rules: IgnoreFiles) -> bool:
         if name in VERSION_CONTROL or name in CACHES or rules.leave_out(path, f"{name}/"):
@@ -179,7 +189,7 @@ class _Walk:
         except OSError as error:
             if error.errno in _OUR_OWN:
                 raise
-            return False  # it is gone, is a link now, or may not be read
+            return error.errno == errno.EACCES and self._add_closed(descriptor, name, path)
         try:
             state = os.fstat(child)
             if state.st_dev != self._device:
@@ -192,6 +202,14 @@ class _Walk:
         if not is_kept:
             del self._entries[path]
         return is_kept
+
+    def _add_closed(self, descriptor: int, name: str, path: str) -> bool:
+        """Add a directory that may not be read; return whether it still is one."""
+        state = _state(name, descriptor)
+        if state is None or not state.is_directory:
+            return False
+        self._add(path, State(state.mode, state.inode, 0, 0, 0))
+        return True
 
     def _add(self, path: str, state: State) -> None:
         if len(self._entries) >= MOST_ENTRIES:

@@ -25,7 +25,9 @@ from engine.session.past.rewinding import NOT_STORED
 from engine.session.past.undoing import CHANGED_LATER, NOT_BY_STATEMENT, NOTHING_TO_REDO, NOTHING_TO_UNDO
 from engine.session.working_tree import listing
 from engine.session.working_tree.changes import (
+    AMBIGUOUS,
     BY_OTHERS,
+    DIFFED_BYTES,
     FOLDER,
     MOVED,
     NONE_CHANGED,
@@ -34,6 +36,8 @@ from engine.session.working_tree.changes import (
     SAVED,
     SHARED,
     TOO_LARGE,
+    TOO_LONG,
+    TOO_SLOW,
 )
 from tests.engine.files.test_git_state import git as run_git
 from tests.support.sessions import answer_to, events_of, session_in, value_of
@@ -74,6 +78,11 @@ def tree(root: Path) -> dict[str, object]:
         else:
             found[str(path.relative_to(root))] = (path.read_bytes(), stat.S_IMODE(mode))
     return found
+
+
+def make(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
 
 
 CHANGES = {
@@ -470,3 +479,99 @@ async def test_what_the_editor_saved_during_a_command_is_left(session: Session, 
     assert result.rewound is not None
     assert [(Path(left.path).name, left.reason) for left in result.rewound.left] == [("c.txt", SAVED)]
     assert ((project / "a.txt").read_text(), (project / "sub" / "c.txt").read_text()) == ("one\n", "mine\n")
+
+
+MOVED_IN = {
+    "a file that a rule leaves out": "mv old.log notes.txt",
+    "a directory that a rule leaves out": "mv build results",
+    "a directory of packages": "mv node_modules/pkg pkg",
+    "a file from outside": "mv ../outside/thesis.txt .",
+    "a repository of another kind": "mv .hg hg-backup",
+}
+
+
+@pytest.mark.parametrize("command", MOVED_IN.values(), ids=MOVED_IN)
+async def test_undo_removes_nothing_that_a_command_moved_in(session: Session, project: Path, command: str) -> None:
+    for name in ("build/out.txt", "node_modules/pkg/main.js", ".hg/history", "../outside/thesis.txt"):
+        make(project / name, "mine\n")
+    await session.cell(f"bash({command!r})")
+    state = tree(project)
+    result = await session.undo()
+    assert result.rewound is not None
+    assert result.rewound.left
+    assert {left.reason for left in result.rewound.left} == {NOT_CERTAIN}
+    assert tree(project) == state
+
+
+@pytest.mark.parametrize("command", ["mv a.txt b.txt", "mv sub sub2", "ln a.txt b.txt", "cp a.txt b.txt; rm a.txt"])
+async def test_undo_takes_back_what_moved_within_the_directory(session: Session, project: Path, command: str) -> None:
+    state = tree(project)
+    await session.cell(f"bash({command!r})")
+    assert tree(project) != state
+    await session.undo()
+    assert tree(project) == state
+
+
+async def test_write_of_another_session_during_a_command_is_left(
+    session: Session, project: Path, tmp_path: Path
+) -> None:
+    await session.cell("bash('true')")
+    async with session_in(project, state=tmp_path / "state") as other, anyio.create_task_group() as tasks:
+        tasks.start_soon(session.cell, "bash('sleep 1')")
+        await anyio.sleep(0.4)
+        await other.cell("write('a.txt', 'theirs'); open('new.txt', 'w').write('theirs')")
+    result = await session.undo(2)
+    assert result.rewound is not None
+    assert {(Path(left.path).name, left.reason) for left in result.rewound.left} == {
+        ("a.txt", SHARED),
+        ("new.txt", SHARED),
+    }
+    assert ((project / "a.txt").read_text(), (project / "new.txt").read_text()) == ("theirs\n", "theirs")
+
+
+async def test_directories_get_their_permissions_back(session: Session, project: Path) -> None:
+    for number, mode in enumerate((0o777, 0o500, 0o555, 0o1, 0o0)):
+        make(project / f"d{number}" / "in.txt", "in\n")
+        (project / f"d{number}").chmod(mode)
+    state = tree(project)
+    await session.cell("bash('chmod -R u+rwx d*; rm -r d*')")
+    await session.undo()
+    assert tree(project) == state
+    await session.redo()
+    assert not [name for name in tree(project) if name.startswith("d")]
+
+
+async def test_names_that_only_bytes_tell_apart_are_left(session: Session, project: Path) -> None:
+    await session.cell("bash(\"echo one > $'n\\\\xfe'; echo two > $'n\\\\xff'\")")
+    await session.cell("bash(\"rm $'n\\\\xfe'; echo changed > $'n\\\\xff'\")")
+    result = await session.undo()
+    assert result.rewound is not None
+    assert {left.reason for left in result.rewound.left} == {AMBIGUOUS}
+    assert tree(project)["n\udcff"] == (b"changed\n", 0o644)
+
+
+async def test_long_changes_are_not_compared_line_by_line(session: Session, project: Path) -> None:
+    text = "".join(f"{number:07}\n" for number in range(DIFFED_BYTES // 8))
+    (project / "long.txt").write_text(text)
+    await session.cell("bash('tac long.txt > other.txt; mv other.txt long.txt; echo two > a.txt')")
+    events = {Path(event.path).name: event for event in events_of(session, FileWritten)}
+    assert (events["long.txt"].changes, events["long.txt"].note) == ((), TOO_LONG)
+    assert [each.new for each in events["a.txt"].changes] == ["two\n"]
+    size = f"{len(text):,}"
+    assert f"- `long.txt`: changed, {size} -> {size} bytes" in await answer_to(session, "/changes")
+    await session.undo()
+    assert (project / "long.txt").read_text() == text
+
+
+async def test_a_cancel_ends_a_comparison_that_takes_long(
+    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / ".gitignore").write_text("\n".join(f"*{'?' * 90}{number}" for number in range(1000)))
+    for number in range(3000):
+        make(project / f"{number:05}{'a' * 240}", "")
+    began = time.monotonic()
+    with anyio.move_on_after(0.5):
+        await session.cell("bash('true')")
+    assert time.monotonic() - began < 5
+    monkeypatch.setattr(listing, "MOST_SECONDS", 0.2)
+    assert NOT_COMPARED.format(project, TOO_SLOW) in await value_of(session, "bash('true')")

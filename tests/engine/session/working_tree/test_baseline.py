@@ -29,10 +29,10 @@ def opened(root: Path, tmp_path: Path) -> Baseline:
 
 def test_entries_and_contents_are_kept_for_the_next_process(root: Path, tmp_path: Path) -> None:
     first = opened(root, tmp_path)
-    before = first.update().entries
+    before = first.update()
     first.close()
     again = opened(root, tmp_path)
-    assert again.update().entries == before
+    assert again.update() == before
     assert {path: known.digest.partition("-")[0] for path, known in before.items()} == {
         "a": before["a"].digest,
         "d/": DIRECTORY,
@@ -45,9 +45,9 @@ def test_entries_and_contents_are_kept_for_the_next_process(root: Path, tmp_path
 
 def test_replaced_content_is_still_there(root: Path, tmp_path: Path) -> None:
     kept = opened(root, tmp_path)
-    before = kept.update().entries["a"]
+    before = kept.update()["a"]
     (root / "a").write_text("two")
-    after = kept.update().entries["a"]
+    after = kept.update()["a"]
     assert [kept.content(each.digest) for each in (before, after)] == [b"one", b"two"]
     kept.close()
 
@@ -57,7 +57,7 @@ def test_secret_and_surplus_are_not_kept(root: Path, tmp_path: Path, monkeypatch
     (root / "t").symlink_to("secret")
     (root / "named secret").touch()
     kept = opened(root, tmp_path)
-    found = kept.update().entries
+    found = kept.update()
     assert [found[name].reason for name in ("s", "t", "a")] == [SECRET, SECRET, ""]
     assert kept.content(found["s"].digest) is None
     assert "named secret" not in found
@@ -65,7 +65,7 @@ def test_secret_and_surplus_are_not_kept(root: Path, tmp_path: Path, monkeypatch
     assert b"secret" not in stored.replace(SECRET.encode(), b"")
     monkeypatch.setattr(baseline, "MOST_BYTES", 10)
     (root / "big").write_text("x" * 20)
-    assert kept.update().entries["big"].reason == FULL
+    assert kept.update()["big"].reason == FULL
     kept.close()
 
 
@@ -73,7 +73,7 @@ def test_damaged_database_is_made_anew(root: Path, tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "x.db").write_bytes(b"no database" * 1000)
     kept = opened(root, tmp_path)
-    assert set(kept.update().entries) == {"a", "d/", "l"}
+    assert set(kept.update()) == {"a", "d/", "l"}
     kept.close()
 
 
