@@ -22,7 +22,7 @@ DEFAULT_MODEL: Final = "direct"
 RerenderRule = Literal["economic", "immediate", "never"]
 """When a handle's new policy changes earlier results that show it: if that saves tokens, always, or never."""
 RestoreRule = Literal["checkpoints", "re-execution"]
-"""How names are restored: from paused copies of the process, or only by running statements again."""
+"""How names are restored: from paused copies of the process where one fits, or only by running statements again."""
 SandboxRule = Literal["auto", "required", "off"]
 """Whether statements of models and clients are sandboxed. auto: if possible; required: without it they do not run."""
 _USERS_SANDBOX: Final[SandboxRule] = "auto"
@@ -51,7 +51,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     stall_seconds: float = 60.0
     retry_seconds: float = 60.0
     past_bytes: int = 256 << 20
-    restore_by: RestoreRule = "re-execution"
+    restore_by: RestoreRule = "checkpoints"
+    checkpoint_bytes: int = 2 << 30
     summary_tokens: int = 50_000
     sandbox: SandboxRule | None = None
     allow_sudo: bool = False
@@ -194,7 +195,13 @@ SETTINGS: Final = (
         "restore_by",
         _one_of(get_args(RestoreRule)),
         "|".join(get_args(RestoreRule)),
-        "how names come back: from copies of their process, or by running their statements again",
+        "how names come back: from copies of their process where one fits, or always by running their statements again",
+    ),
+    Setting(
+        "checkpoint_bytes",
+        _positive(_whole),
+        "BYTES",
+        "memory that the copies of all sessions may take together beside their originals",
     ),
     Setting(
         "summary_tokens",

@@ -16,12 +16,11 @@ import contextlib
 import select
 import socket
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
 import anyio
-import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -40,39 +39,72 @@ from ..log.past import (
     RestorePlan,
 )
 from ..log.statements import RunOutcome
+from .checkpoint_memory import Member, expose
 from .control_channel import ControlChannel, MessageReader, Parent, record_pair, socket_pair
 from .realm import Holding
 from .worker.framing import FrameBuffer, ProtocolError
-from .worker.processes.memory import bound_of, held_by
 from .worker.protocol import Adopt, NotTaken, Paused
 
 NO_STEPS: Final = 0
 """The trail of an empty namespace."""
-NEWEST: Final = 16
-"""How many of the newest checkpoints are always kept."""
+NO_BASE: Final = 0
+"""The number of no checkpoint: an empty namespace."""
+MOST: Final = 16
+"""The most checkpoints of a session."""
+NEWEST: Final = 4
+"""How many of the newest are kept, whatever they are worth."""
 _RECORD: Final = 1 << 16
 _MAKING_SECONDS: Final = 5.0
 """Time for a worker to make a checkpoint. After it, the checkpoint counts as failed."""
 _SETTLE_SECONDS: Final = 1.0
 _SURPLUS: Final = "newer ones are kept"
-_TOO_LARGE: Final = "all of them held too much memory"
 
 
 class Checkpoints:
-    """The existing and the requested checkpoints of a session, oldest first."""
+    """The existing and the requested checkpoints of a session, oldest first.
 
-    def __init__(self) -> None:
+    Each knows the checkpoint that it comes after, its `base`, and the `seconds` that statements ran between the two:
+    what a restore would cost more without it. If one is dropped, those that come after it cost its seconds more.
+    """
+
+    def __init__(self, worker: Callable[[], int | None]) -> None:
+        self._worker = worker
         self._kept: list[Checkpoint] = []
         self._taken = 0
+        self._base = NO_BASE
+        """The checkpoint that the current namespace comes after."""
+        self._seconds = 0.0
+        """How long statements have run since."""
         self._news: list[CheckpointNews] = []
 
+    def __bool__(self) -> bool:
+        return bool(self._kept)
+
+    @property
+    def worker(self) -> int | None:
+        """The process id of the session's worker."""
+        return self._worker()
+
+    def ran(self, seconds: float) -> None:
+        """Count the time of a statement in the current namespace."""
+        self._seconds += seconds
+
+    def continued_from(self, checkpoint: Checkpoint | None) -> None:
+        """Note which checkpoint the current namespace comes from; None for an empty namespace."""
+        self._base, self._seconds = NO_BASE if checkpoint is None else checkpoint.number, 0.0
+
     def add(self, execution_id: ExecutionId, trail: int, paused: PausedWorker, sandbox: WorkerSandbox) -> None:
-        """Add a requested checkpoint of the state after that execution; drop surplus ones."""
+        """Add a requested checkpoint of the state after that execution. If they are too many, drop one."""
         self._taken += 1
-        self._kept.append(Checkpoint(self._taken, execution_id, trail, paused, sandbox))
-        numbers = surplus([each.number for each in self._kept])
-        for each in [each for each in self._kept if each.number in numbers]:
-            self.drop(each, _SURPLUS, surplus=True)
+        added = Checkpoint(self._taken, execution_id, trail, paused, sandbox, self._seconds, self._base)
+        self._kept.append(added)
+        self.continued_from(added)
+        if (number := surplus({each.number: each.seconds for each in self._kept})) is not None:
+            self.drop(next(each for each in self._kept if each.number == number), _SURPLUS, surplus=True)
+
+    def refuse(self, execution_id: ExecutionId, reason: str) -> None:
+        """Report that no checkpoint of that state is taken."""
+        self._news.append(CheckpointNews(execution_id=execution_id, dropped=reason))
 
     async def settle(self) -> None:
         """Wait a moment for the requested ones, because a worker that ends now makes none."""
@@ -80,19 +112,18 @@ class Checkpoints:
             for each in tuple(self._kept):
                 await each.paused.settle()
 
-    async def fit(self, budget: int) -> None:
-        """Drop the oldest while all of them use more than `budget` bytes of memory. The newest stays."""
-        held = {each: pid for each in self._kept if (pid := each.paused.pid) is not None}
-        if sum(_bound(each, pid) for each, pid in held.items()) <= budget:
-            return
-        sizes = await anyio.to_thread.run_sync(held_by, tuple(held.values()))
-        total = sum(sizes)
-        for checkpoint, size in list(zip(held, sizes, strict=True))[:-1]:
-            if total <= budget:
-                break
-            total -= size
-            if checkpoint in self._kept:
-                self.drop(checkpoint, _TOO_LARGE)
+    def members(self) -> Sequence[Member]:
+        """Those that exist, for `CheckpointMemory`."""
+        self._look()
+        return [Member(pid, _worth(each.seconds, self._age(each))) for each in self._kept if (pid := each.paused.pid)]
+
+    def _age(self, checkpoint: Checkpoint) -> int:
+        return self._taken - checkpoint.number + 1
+
+    def drop_member(self, pid: int, reason: str) -> None:
+        """Drop the checkpoint with that process id, if it is still there."""
+        for each in [each for each in self._kept if each.paused.pid == pid]:
+            self.drop(each, reason)
 
     def serving(self, steps: Sequence[PastStep], trails: Sequence[int]) -> tuple[Checkpoint, int] | None:
         """The checkpoint that covers most of the steps, and their number; None if none fits.
@@ -111,6 +142,11 @@ class Checkpoints:
         """End it, and report why."""
         self._kept.remove(checkpoint)
         checkpoint.paused.close()
+        for each in self._kept:
+            if each.base == checkpoint.number:
+                each.base, each.seconds = checkpoint.base, each.seconds + checkpoint.seconds
+        if self._base == checkpoint.number:
+            self._base, self._seconds = checkpoint.base, self._seconds + checkpoint.seconds
         self._news.append(CheckpointNews(execution_id=checkpoint.execution_id, dropped=reason, surplus=surplus))
 
     def news(self) -> Sequence[CheckpointNews]:
@@ -136,6 +172,7 @@ class Checkpoints:
             # The zygote may report the copy later than the copy itself does.
             if isinstance(said, Paused) and each.paused.pid is not None and not each.is_told:
                 each.is_told = True
+                expose(each.paused.pid)
                 self._news.append(
                     CheckpointNews(execution_id=each.execution_id, seconds=said.seconds, shared=said.shared)
                 )
@@ -157,8 +194,8 @@ class WorkerSandbox(Struct, eq=False):
 class Checkpoint(Struct, eq=False):
     """A checkpoint of the state after `execution_id`.
 
-    `number` counts the session's checkpoints. With `is_told` the session knows that it exists. `bound` is its maximum
-    memory in bytes, which stays the same while it waits; None before.
+    `number` counts the session's checkpoints. It comes after the one with the number `base`, and statements ran
+    `seconds` in between. With `is_told` the session knows that it exists.
     """
 
     number: int
@@ -166,15 +203,9 @@ class Checkpoint(Struct, eq=False):
     trail: int
     paused: PausedWorker
     sandbox: WorkerSandbox
+    seconds: float
+    base: int
     is_told: bool = False
-    bound: int | None = None
-
-
-def _bound(checkpoint: Checkpoint, pid: int) -> int:
-    bound = bound_of(pid) if checkpoint.bound is None else checkpoint.bound
-    if checkpoint.is_told:
-        checkpoint.bound = bound
-    return bound
 
 
 class PausedWorker:
@@ -338,19 +369,18 @@ def _seen(step: PastStep) -> Sequence[PastRevision]:
     return () if isinstance(step, PastRebuild) else step.revisions or ()
 
 
-def surplus(taken: Sequence[int]) -> Sequence[int]:
-    """Return the numbers of the checkpoints to drop. `taken` are the numbers of all, ascending.
+def surplus(kept: Mapping[int, float]) -> int | None:
+    """Return the number of the checkpoint to drop; None if there are not too many.
 
-    The newest stay. Distances from the newest are divided into ranges, each twice as long as the one before, and each
-    range keeps its oldest checkpoint, which thereby grows old enough for the next range.
+    `kept` has the seconds that each saves, by number, ascending. Dropped is what is worth least: the fewest seconds
+    for its age. Its seconds pass to the next one, so what stays is denser among the newest and after slow statements.
     """
-    if not taken:
-        return ()
-    places = set[int]()
-    dropped = list[int]()
-    for number in taken[:-NEWEST]:
-        place = (taken[-1] - number).bit_length()
-        if place in places:
-            dropped.append(number)
-        places.add(place)
-    return dropped
+    if len(kept) <= MOST:
+        return None
+    newest = max(kept)
+    return min(tuple(kept)[:-NEWEST], key=lambda number: _worth(kept[number], newest - number + 1))
+
+
+def _worth(seconds: float, age: int) -> float:
+    """How much a checkpoint is worth: someone goes back further less often."""
+    return seconds / age

@@ -36,8 +36,10 @@ from ..log.statements import (
     UpdatePayload,
     ignore_touched,
 )
+from .checkpoint_memory import LOOK_SECONDS, CheckpointMemory, expose, protect
 from .checkpoints import (
     NO_STEPS,
+    Checkpoint,
     Checkpoints,
     PausedWorker,
     WorkerSandbox,
@@ -98,15 +100,16 @@ class _Waiting:
 class WorkerEnvironment:
     """One session's namespace, and the programs beside it. All processes come from the host's zygote."""
 
-    def __init__(self, zygote: Zygote) -> None:
+    def __init__(self, zygote: Zygote, memory: CheckpointMemory | None = None) -> None:
         self._zygote = zygote
+        self._memory = memory or CheckpointMemory()
         self._turns = turns_of(zygote)
         self._realm = Realm(zygote)
-        self._checkpoints = Checkpoints()
+        self._checkpoints = Checkpoints(lambda: self.pid)
         self._trail = NO_STEPS
         """The digest of the steps that made the current namespace."""
         self._fitting: asyncio.Task[None] | None = None
-        """Drops checkpoints that hold too much memory."""
+        """Drops checkpoints that hold too much memory, as long as there are any."""
         self._is_read_since = False
         """The worker received `after_reading` since its latest step."""
         self._commands: set[CommandRun] = set()
@@ -242,6 +245,7 @@ class WorkerEnvironment:
                 self._running = None
             self._is_loss_told = outcome.exception is not None and outcome.exception.type == WORKER_DIED
             self._trail = after_outcome(self._trail, request.execution_id, outcome)
+            self._checkpoints.ran(outcome.time_ms / 1000)
             return outcome
 
     def interrupt(self) -> None:
@@ -384,10 +388,13 @@ class WorkerEnvironment:
     async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
         """See `Environment.restore`. Raises EnvironmentUnavailableError if no worker can be started."""
         async with self._turn:
+            started = anyio.current_time()
             try:
                 passed = trails(plan.steps)
                 restored = await self._restored(plan, passed, contents, compare)
+                self._checkpoints.ran(anyio.current_time() - started)
                 self._trail = after_rebuild(passed[-1], restored.anew, restored.absent)
+                self._is_read_since = plan.after_reading
                 return restored
             except BaseException:
                 # A partial namespace must not be used as a complete one.
@@ -412,6 +419,10 @@ class WorkerEnvironment:
             if self._worker is None or self._worker.dead or self._spec is None or self._is_read_since:
                 return False
             assert self._sandbox is not None
+            hindrance = "" if self._worker.pid is None else self._memory.hindrance(self._worker.pid)
+            if hindrance:
+                self._checkpoints.refuse(execution_id, hindrance)
+                return True
             try:
                 paused = self._worker.snapshot(self._spec.limits.data_bytes)
             except OSError:
@@ -419,9 +430,15 @@ class WorkerEnvironment:
             if paused is None:
                 return False
             self._checkpoints.add(execution_id, self._trail, paused, self._sandbox)
+            self._memory.join(self._checkpoints)
             if self._fitting is None or self._fitting.done():
-                self._fitting = asyncio.create_task(self._checkpoints.fit(self._spec.limits.data_bytes))
+                self._fitting = asyncio.create_task(self._fit())
             return True
+
+    async def _fit(self) -> None:
+        while self._checkpoints:
+            await self._memory.fit()
+            await asyncio.sleep(LOOK_SECONDS)
 
     def checkpoints(self) -> Sequence[CheckpointNews]:
         """See `Environment`."""
@@ -442,6 +459,7 @@ class WorkerEnvironment:
         """See `Environment.close`. Takes some seconds at most."""
         self._closed = True
         self._checkpoints.close()
+        self._memory.leave(self._checkpoints)
         if self._fitting is not None:
             self._fitting.cancel()
         with anyio.CancelScope(shield=True):
@@ -525,7 +543,7 @@ class WorkerEnvironment:
             checkpoint, over = found
             rest = rest_of(plan, over)
             try:
-                revived = partial(self._revived, checkpoint.paused, checkpoint.sandbox)
+                revived = partial(self._revived, checkpoint)
                 restored = await Rebuild(revived, limits, contents, compare, self._begins).run(rest)
                 divergences = (*restored.divergences, *_lacking(checkpoint.paused))
                 return replace(restored, checkpoint=checkpoint.execution_id, divergences=divergences)
@@ -533,21 +551,24 @@ class WorkerEnvironment:
                 self._checkpoints.drop(checkpoint, f"nothing can be restored from it: {error}")
         return await Rebuild(self._fresh, limits, contents, compare, self._begins).run(plan)
 
-    async def _revived(self, paused: PausedWorker, sandbox: WorkerSandbox) -> Connection:
+    async def _revived(self, checkpoint: Checkpoint) -> Connection:
         last = self._let_go()
         if last is not None:
             last.end()  # it ends while the next one starts
         try:
             if self._closed or self._spec is None:
                 raise EnvironmentUnavailableError("the environment is closed" if self._closed else "start it first")
-            self._worker = self._revive(self._spec, paused)
+            protect(checkpoint.paused.pid)  # because the worker inherits it
+            self._worker = self._revive(self._spec, checkpoint.paused)
             message = await self._worker.receive(anyio.move_on_after(_REVIVE_SECONDS))
         finally:
             # The old worker may hold a port that a statement needs again.
             await _end(last)
         if not isinstance(message, Started):
             raise EnvironmentUnavailableError(_described(message))
-        self._sandbox = sandbox
+        expose(checkpoint.paused.pid)
+        self._sandbox = checkpoint.sandbox
+        self._checkpoints.continued_from(checkpoint)
         self._started = True
         return self._worker
 
@@ -566,6 +587,7 @@ class WorkerEnvironment:
         self._loss = None
         self._trail = NO_STEPS
         self._sandbox = None
+        self._checkpoints.continued_from(None)
         return worker
 
     def _statement(

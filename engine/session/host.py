@@ -47,6 +47,7 @@ from .daemon_threads import on_daemon_thread
 if TYPE_CHECKING:
     from ..context.models.providers import ModelSetup
     from ..files.outline.model import Outliner
+    from ..runtime.checkpoint_memory import CheckpointMemory
     from ..runtime.picture_decoder import PictureDecoder
     from ..runtime.worker.handles.outlines import Outlines
     from .keys import Keys
@@ -336,7 +337,13 @@ class Host:
         from ..runtime.worker_environment import WorkerEnvironment  # of the prompt stage
 
         assert self._zygote is not None
-        return WorkerEnvironment(self._zygote)
+        return WorkerEnvironment(self._zygote, self._checkpoint_memory)
+
+    @cached_property
+    def _checkpoint_memory(self) -> CheckpointMemory:
+        from ..runtime.checkpoint_memory import CheckpointMemory  # of the prompt stage
+
+        return CheckpointMemory(self._settings.checkpoint_bytes)
 
     def _outlines(self) -> Outliner:
         """Return the outliner of all sessions of this process, which needs the zygote."""

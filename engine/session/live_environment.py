@@ -247,18 +247,22 @@ class LiveEnvironment:
                 await environment.end()
             raise
         plan, cut_off = planned(), _cut_off(history)
-        restored = Restored(executions=0)
+        restored, took = Restored(executions=0), 0.0
         if plan.steps:
             # From `whole_from` on it is a replay, which has its own events.
             steps = plan.steps[: plan.whole_from]
             silent = [step for step in steps if isinstance(step, PastExecution) and step.again]
             async with self._progress(environment, silent).reporting():
+                started = anyio.current_time()
                 restored = await environment.restore(plan, self._contents, compare)
+            took = anyio.current_time() - started
         elif not environment.alive:
             await self._start(environment)
         if plan.steps or cut_off:
             divergences = (*restored.divergences, *_left_out(history), *cut_off)
             await self._record(environment, restored, divergences, loss)
+        last = next((step for step in reversed(plan.steps) if isinstance(step, PastExecution)), None)
+        await self._checkpoints.rebuilt(environment, last and last.request.execution_id, took)
 
     async def _start(self, environment: Environment) -> None:
         if self._domain is not None:
@@ -292,10 +296,13 @@ class LiveEnvironment:
             self._values.note(ExecutionId(self._log.at(seq).event_id), large=True)
             await self._values.catch_up(environment)
 
-    async def statement_recorded(self, execution_id: ExecutionId, *, acted: bool) -> None:
-        """Take note of a recorded statement, whose state may be saved. Within `step`."""
+    async def statement_recorded(self, execution_id: ExecutionId, seconds: float, *, repeats: bool) -> None:
+        """Take note of a recorded statement, whose state may be saved. Within `step`.
+
+        It ran for `seconds`, and it `repeats` if a re-run would do the same.
+        """
         if self._environment is not None:
-            await self._checkpoints.after(self._environment, execution_id, acted=acted)
+            await self._checkpoints.after(self._environment, execution_id, seconds, repeats=repeats)
 
     def ready_now(self) -> Environment | None:
         """Return the living environment if it can take a statement without a wait.

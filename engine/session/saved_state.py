@@ -214,8 +214,10 @@ class ValueSaver:
         return KeptGroup(names=group.names, content=self._store.blob_put(data), size=size)
 
 
+LEAST_SECONDS: Final = 0.2
+"""A checkpoint is due when running again what ran since the last one takes this long."""
 _TIMES_COST: Final = 10
-"""A checkpoint is due when statements have run this many times as long as it takes."""
+"""And at least this many times as long as a checkpoint."""
 _COST: Final = 0.005
 """Seconds that a checkpoint takes, until one was measured."""
 
@@ -231,23 +233,40 @@ class CheckpointSaver:
         self.keeps = keeps
         self._log = log
         self._cost = _COST
-        self._latest = 0.0
+        self._seconds = 0.0
+        """How long it takes to run again what ran since the last checkpoint."""
         self._hindrance = ""
         """Why the last requested one could not be taken."""
         self._requested: set[ExecutionId] = set()
         """Requested ones without an outcome yet."""
 
-    async def after(self, environment: Environment, execution_id: ExecutionId, *, acted: bool) -> None:
-        """Request a checkpoint if it is due. The statement is recorded, and nothing else was requested since."""
+    async def after(
+        self, environment: Environment, execution_id: ExecutionId, seconds: float, *, repeats: bool = True
+    ) -> None:
+        """Request a checkpoint if it is due. The statement is recorded, and nothing else was requested since.
+
+        Args:
+            environment: has the namespace.
+            execution_id: the last execution in it.
+            seconds: how long the statement ran.
+            repeats: a re-run of the statement would do the same. Otherwise a checkpoint is always due.
+        """
         if not self.keeps:
             return
+        self._seconds += seconds
         if self._requested:
             self.record_outcomes(environment)
-        if not _is_due(anyio.current_time() - self._latest, self._cost, acted=acted):
+        if repeats and self._seconds < max(LEAST_SECONDS, _TIMES_COST * self._cost):
             return
         if environment.alive and await environment.snapshot(execution_id):
-            self._latest = anyio.current_time()
+            self._seconds = 0.0
             self._requested.add(execution_id)
+
+    async def rebuilt(self, environment: Environment, execution_id: ExecutionId | None, seconds: float) -> None:
+        """Note that a rebuild took so long, and that the namespace now is that after this execution."""
+        self._seconds = 0.0
+        if execution_id is not None:
+            await self.after(environment, execution_id, seconds)
 
     @property
     def waits(self) -> bool:
@@ -276,17 +295,6 @@ class CheckpointSaver:
 
 _SPARED_TENTHS: Final = 9
 """Of the limit: the target size after a drop."""
-
-
-def _is_due(elapsed: float, cost: float, *, acted: bool) -> bool:
-    """Return whether to take a checkpoint after a statement.
-
-    Args:
-        elapsed: seconds that statements have run since the last checkpoint.
-        cost: estimated seconds that a checkpoint takes.
-        acted: the statement did something outside, so a re-run may not restore its state.
-    """
-    return acted or elapsed >= _TIMES_COST * cost
 
 
 class Drop(Struct, frozen=True):

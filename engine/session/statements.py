@@ -32,7 +32,7 @@ from ..core.text import cut_middle, valid_text
 from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.conversation import ResultStatus, ToolResult
-from ..log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
+from ..log.events.execution import EffectAnswered, ExecutionFinished, ExecutionStarted, StatementRecorded
 from ..log.events.nodes import NodesTicked
 from ..log.events.session import RoundCause, RoundOpened, WorkStopped
 from ..log.facts import SessionFacts
@@ -271,8 +271,20 @@ class StatementRunner:
             artifacts = artifacts_of(self._log.since(start), step.execution_id)
             finished = self._record(step, started_at, outcome, pictures, artifacts)
         if _left_namespace(outcome):
-            await self._environment.statement_recorded(step.execution_id, acted=outcome.acted)
+            await self._environment.statement_recorded(
+                step.execution_id, outcome.time_ms / 1000, repeats=self._repeats(step.statement, outcome, start)
+            )
         return finished
+
+    def _repeats(self, statement: StatementRecorded, outcome: RunOutcome, start: int) -> bool:
+        """Return whether a re-run would do what the statement did, which is on the log from `start` on.
+
+        It gets the recorded answers of tools, but what acts without them is stopped.
+        """
+        if not outcome.acted:
+            return self._runs_again(statement, outcome)
+        has_answers = any(isinstance(event, EffectAnswered) for event in self._log.since(start))
+        return has_answers and self._runs_again(statement, outcome)
 
     def _is_approved(self, step: _Step) -> bool:
         # A statement that opens an attachment calls no tool. A tool call during it comes from earlier code: from a

@@ -42,6 +42,7 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import re
 import select
 import signal
 import socket
@@ -86,6 +87,10 @@ _RECORD: Final = 16
 _EXIT_FAILED: Final = 73
 _LOST_IN_FORKS: Final = {b"libgomp": "OpenMP", b"libcuda.so": "CUDA"}
 """Libraries that do not work in a copy: their threads are missing, so the next call hangs or fails."""
+_RESTARTED: Final = re.compile(rb"/[^/\n]*openblas[^/\n]*$", re.MULTILINE)
+"""The libraries that start their threads again in a copy. Each has one for each processor but the first."""
+_GPUS: Final = ("/dev/nvidia", "/dev/kfd", "/dev/dri/")
+"""How the devices begin whose memory a fork does not copy."""
 _SHARED: Final = (b" rw-s ", b" rwxs ", b" -w-s ", b" -wxs ")
 """The access rights of a shared, writable mapping."""
 _CHUNK: Final = 4096
@@ -258,13 +263,15 @@ class Shared(Struct):
     """The descriptors of a worker that a copy must not share, by number.
 
     `outputs` are those of stdout and stderr, `files` those of regular files, `ends` those of pipes and sockets; `lost`
-    of these belong to statements. In the copy, `null` replaces outputs and `dead` replaces ends.
+    of these belong to statements. `gpus` are those of devices whose memory is not copied. In the copy, `null` replaces
+    outputs and `dead` replaces ends.
     """
 
     outputs: tuple[list[int], list[int]]
     files: list[int]
     ends: list[int]
     lost: int
+    gpus: int
     null: int
     dead: int
 
@@ -287,7 +294,7 @@ def shared(spares: tuple[int, int], kept: frozenset[int]) -> Shared:
         kept: descriptors for the copy.
     """
     places = [_identity(os.fstat(spare)) for spare in spares]
-    found = Shared(outputs=([], []), files=[], ends=[], lost=0, null=-1, dead=-1)
+    found = Shared(outputs=([], []), files=[], ends=[], lost=0, gpus=0, null=-1, dead=-1)
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         if descriptor in kept:
             continue
@@ -300,6 +307,8 @@ def shared(spares: tuple[int, int], kept: frozenset[int]) -> Shared:
             elif stat.S_ISFIFO(file.st_mode) or stat.S_ISSOCK(file.st_mode):
                 found.ends.append(descriptor)
                 found.lost += not is_high(descriptor)
+            elif stat.S_ISCHR(file.st_mode):
+                found.gpus += os.readlink(f"/proc/self/fd/{descriptor}").startswith(_GPUS)
     found.null, found.dead = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC), _dead_end()
     return found
 
@@ -417,6 +426,8 @@ def take(handover: socket.socket, spares: tuple[int, int]) -> Restoring | Pendin
     try:
         if not hindrance:
             found = shared(spares, frozenset(passed))
+            hindrance = "a GPU in use" * bool(found.gpus)
+        if found is not None and not hindrance:
             pause = _Pause(life, found, started, children)
             coming = fork_off(known, partial(separate, found), pause.live, reaps=True, shares=found.has_statements)
             if coming is None:
@@ -503,11 +514,17 @@ def _hindrance() -> str:
     others = len(sys._current_frames()) - 1  # pyright: ignore[reportPrivateUsage] -- documented
     if others:
         return f"{others} {plural(others, 'thread')} of the statements at work"
-    if len(os.listdir("/proc/self/task")) > 1:
-        for library, name in _LOST_IN_FORKS.items():
-            if library in _mappings():
-                return f"threads of {name} at work"
-    return ""
+    tasks = len(os.listdir("/proc/self/task"))
+    return _threads_of_libraries(tasks - 1, _mappings()) if tasks > 1 else ""
+
+
+def _threads_of_libraries(threads: int, mappings: bytes) -> str:
+    """Whose threads would be missing in a copy, as a phrase; empty if they are started again."""
+    for library, name in _LOST_IN_FORKS.items():
+        if library in mappings:
+            return f"threads of {name} at work"
+    restarted = len(set(_RESTARTED.findall(mappings))) * (len(os.sched_getaffinity(0)) - 1)
+    return f"{threads} {plural(threads, 'thread')} of a library at work" if threads > restarted else ""
 
 
 def _in_common(children: int, lost: int) -> tuple[str, ...]:

@@ -65,6 +65,7 @@ _MOST: Final = 2
 _KIB: Final = 1024
 _BOUND: Final = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
 _EXACT: Final = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
+_ALONE: Final = (b"Private_Dirty:",)
 _MEMFD: Final = "/memfd:"
 _LEFT: Final = "what statements left running"
 _HEADER_FIELDS: Final = 6
@@ -141,9 +142,9 @@ def bound_of(pid: int) -> int:
     return _sum(f"/proc/{pid}/status", _BOUND)
 
 
-def held_by(pids: Sequence[int]) -> Sequence[int]:
-    """The bytes of each process."""
-    return [_proportional(pid) for pid in pids]
+def parts_of(pid: int) -> tuple[int, int]:
+    """The bytes of a process, shared ones by its share, and those that no other process shares."""
+    return _proportional(pid), _sum(f"/proc/{pid}/smaps_rollup", _ALONE)
 
 
 def most_tasks() -> int:
