@@ -2,7 +2,7 @@
 
 A checkpoint shares memory with its worker until one of them writes. So all of one session together take what they and
 their worker hold, less what the worker holds anyway. A page that several processes share counts in each by its share
-(PSS), so that sum is exact.
+(PSS), so that sum is nearly exact.
 
 A checkpoint may come to hold as much as its worker does now. So none is taken of a worker that holds more than
 `SHARE` of the free memory. While there are checkpoints, `CheckpointMemory` looks at them and at the system once a
@@ -150,7 +150,8 @@ class _Taken(Struct, frozen=True):
             total += share
         if worker is not None:
             total += parts_of(worker)[0] - bound_of(worker)
-        return cls(max(total, 0), alone)
+        # The first is too little by what the worker shares with its parent, up to 50 MB.
+        return cls(max(total, sum(alone.values())), alone)
 
 
 def _measure(found: Mapping[CheckpointHolder, Sequence[Member]]) -> Mapping[CheckpointHolder, _Taken]:

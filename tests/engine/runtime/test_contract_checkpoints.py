@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -14,6 +15,9 @@ from msgspec.structs import replace
 from engine.core.ids import ExecutionId
 from engine.log.events.nodes import RevisionAdopted
 from engine.log.past import CheckpointNews, PastRevision, PastStep, PastTick, Restored, RestorePlan
+from engine.runtime import checkpoint_memory, worker_environment
+from engine.runtime.checkpoint_memory import NO_ROOM, SHORT, TOO_LARGE, CheckpointMemory
+from engine.runtime.checkpoints import MOST
 from engine.runtime.worker_environment import WorkerEnvironment
 from tests.support.environments import PATIENCE, Bench, contents, ended_otherwise, kept, opened, past, refuse, until
 from tests.support.workers import gone, shared_zygote
@@ -292,24 +296,91 @@ async def test_closing_ends_the_checkpoints(forked: History) -> None:
     await gone(*pids)
 
 
-async def test_checkpoints_beyond_those_that_are_kept_end(forked: History) -> None:
-    for number in range(40):
+async def test_slow_statements_keep_their_checkpoints(forked: History) -> None:
+    await forked.run("import time; time.sleep(0.1); x = 0", keep=True)
+    for number in range(1, 30):
         await forked.run(f"x = {number}", keep=True)
-    assert 16 < len(forked.b.environment.checkpoint_pids) < 24
-    assert (await forked.restore(1)).checkpoint is not None
+    assert len(forked.b.environment.checkpoint_pids) <= MOST
+    assert (await forked.restore()).executions == 0
+    restored = await forked.restore(1)
+    assert (restored.executions, restored.checkpoint) == (0, forked.execution(0))
     assert await forked.b.value("x") == "0"
 
 
-async def test_checkpoints_that_hold_too_much_memory_end_the_oldest_first(tmp_path: Path) -> None:
-    async with opened(WorkerEnvironment(shared_zygote()), tmp_path, data_bytes=256 << 20) as bench:
+@asynccontextmanager
+async def tables(tmp_path: Path, memory: CheckpointMemory, number: int) -> AsyncIterator[History]:
+    """A history with so many checkpoints, each of 80 MB that no later one has."""
+    async with opened(WorkerEnvironment(shared_zygote(), memory), tmp_path) as bench:
         history = History(bench, forks=True)
-        for number in range(5):
-            await history.run(f"x = bytes([{number}]) * (80 << 20)")
+        for each in range(number):
+            await history.run(f"x = bytes([{each}]) * (80 << 20)")
             await history.keep(history.execution(-1))
+        yield history
 
-        def dropped() -> set[str]:
-            return {each.execution_id for each in history.hear() if each.dropped == "all of them held too much memory"}
 
-        await until(lambda: bool(dropped()))
-        assert history.execution(-1) not in dropped()
+@pytest.fixture
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_environment, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(checkpoint_memory, "LOOK_SECONDS", 0.01)
+
+
+@pytest.mark.usefixtures("looks_often")
+async def test_checkpoints_hold_no_more_memory_than_allowed(tmp_path: Path) -> None:
+    async with tables(tmp_path, CheckpointMemory(256 << 20), 6) as history:
+        # The newest shares its 80 MB with the worker, so three others remain.
+        await until(lambda: len(history.b.environment.checkpoint_pids) == 4)
+        assert {each.dropped for each in history.hear()} == {"", TOO_LARGE}
         assert (await history.restore()).executions == 0
+        assert await history.b.value("x[0]") == "5"
+
+
+@pytest.mark.usefixtures("looks_often")
+async def test_memory_that_a_worker_shares_does_not_count(tmp_path: Path) -> None:
+    async with opened(WorkerEnvironment(shared_zygote(), CheckpointMemory(64 << 20)), tmp_path) as bench:
+        history = History(bench, forks=True)
+        await history.run("x = bytes(range(256)) * (1 << 19)", keep=True)
+        await history.run("y = 1", keep=True)
+        await anyio.sleep(0.1)
+        assert len(bench.environment.checkpoint_pids) == 2
+        await history.run("x = None")
+        await until(lambda: not bench.environment.checkpoint_pids)
+
+
+@pytest.mark.usefixtures("looks_often")
+async def test_sessions_share_the_memory_for_checkpoints(tmp_path: Path) -> None:
+    memory = CheckpointMemory(200 << 20)
+    async with tables(tmp_path, memory, 2) as first, tables(tmp_path, memory, 2) as second:
+        await second.run("x = None")
+        # Three tables are held beside the workers' own.
+        both = (first.b.environment, second.b.environment)
+        await until(lambda: sum(len(each.checkpoint_pids) for each in both) == 3)
+        assert all(each.checkpoint_pids for each in both)
+
+
+@pytest.mark.usefixtures("looks_often")
+async def test_checkpoints_end_when_memory_is_short(forked: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    await forked.run("x = 1", keep=True)
+    pids = forked.b.environment.checkpoint_pids
+    monkeypatch.setattr(checkpoint_memory, "is_short", lambda: True)
+    await until(lambda: not forked.b.environment.checkpoint_pids)
+    await gone(*pids)
+    assert forked.hear()[-1].dropped == SHORT
+    assert (await forked.keep(forked.execution(-1))).dropped == SHORT
+    restored = await forked.restore()
+    assert (restored.executions, restored.checkpoint) == (1, None)
+
+
+async def test_no_copy_of_what_holds_most_of_the_memory(forked: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    await forked.run("x = 1", keep=True)
+    monkeypatch.setattr(checkpoint_memory, "free_memory", lambda: 1 << 20)
+    assert (await forked.keep(forked.execution(-1))).dropped == NO_ROOM
+    assert (await forked.restore()).executions == 0
+
+
+async def test_the_kernel_kills_checkpoints_before_workers(forked: History) -> None:
+    await forked.run("x = 1", keep=True)
+    await forked.restore()
+    (checkpoint,) = forked.b.environment.checkpoint_pids
+    scores = [Path(f"/proc/{pid}/oom_score_adj").read_text() for pid in (checkpoint, forked.b.environment.pid, "self")]
+    assert scores[0] == "1000\n"
+    assert scores[1] == scores[2] != scores[0]

@@ -352,12 +352,11 @@ async def test_value_without_a_copy_stays_what_the_rebuild_made(tmp_path: Path) 
     assert all(line.startswith("<statement 2> ") for lines in said for line in lines)
 
 
-CHECKPOINTS: dict[str, object] = {"restore_by": "checkpoints"}
 ACT = "number = os.open('made', os.O_CREAT | os.O_WRONLY | os.O_APPEND); os.write(number, b'once'); os.close(number)"
 
 
 async def test_checkpoint_restores_unrepeatable_names_after_a_crash(tmp_path: Path) -> None:
-    async with session_in(tmp_path, settings=CHECKPOINTS) as session:
+    async with session_in(tmp_path) as session:
         key = await value_of(session, f"import os; key = os.urandom(8); made = iter([1, 2]); next(made); {ACT}; key")
         await session.cell("os._exit(1)")
         assert await value_of(session, "key") == key
@@ -371,7 +370,7 @@ async def test_checkpoint_restores_unrepeatable_names_after_a_crash(tmp_path: Pa
 
 
 async def test_rewind_and_switch_restore_each_sides_namespace(tmp_path: Path) -> None:
-    async with session_in(tmp_path, settings=CHECKPOINTS) as session:
+    async with session_in(tmp_path) as session:
         first = await value_of(session, f"import os; key = os.urandom(8); {ACT}; key")
         second = await value_of(session, f"key = os.urandom(8); {ACT}; key")
         await session.rewind(1)
@@ -382,7 +381,7 @@ async def test_rewind_and_switch_restore_each_sides_namespace(tmp_path: Path) ->
 
 
 async def test_a_statement_that_is_left_out_goes_back_before_it(tmp_path: Path) -> None:
-    async with session_in(tmp_path, settings=CHECKPOINTS) as session:
+    async with session_in(tmp_path) as session:
         first = await value_of(session, f"import os; key = os.urandom(8); {ACT}; key")
         await value_of(session, f"key = 2; {ACT}")
         await session.accept("/omit 2").end()
@@ -390,7 +389,7 @@ async def test_a_statement_that_is_left_out_goes_back_before_it(tmp_path: Path) 
 
 
 async def test_live_replay_begins_at_the_checkpoint_before_it(tmp_path: Path) -> None:
-    async with session_in(tmp_path, settings=CHECKPOINTS) as session:
+    async with session_in(tmp_path) as session:
         await value_of(session, f"import os; key = os.urandom(8); {ACT}")
         await value_of(session, "again = key")
         assert (await session.replay(2, mode="live")).outcome == "completed"
@@ -402,7 +401,7 @@ async def test_live_replay_begins_at_the_checkpoint_before_it(tmp_path: Path) ->
 
 
 async def test_why_there_is_no_checkpoint_is_said_once(tmp_path: Path) -> None:
-    async with session_in(tmp_path, settings=CHECKPOINTS) as session:
+    async with session_in(tmp_path) as session:
         await value_of(
             session, f"import os, threading; t = threading.Event(); threading.Thread(target=t.wait).start(); {ACT}"
         )
@@ -415,10 +414,66 @@ async def test_why_there_is_no_checkpoint_is_said_once(tmp_path: Path) -> None:
         assert await value_of(session, "number >= 0") == "True"
 
 
-async def test_without_the_setting_none_is_taken(session: Session) -> None:
-    await value_of(session, f"import os; {ACT}")
-    await value_of(session, "1")
-    assert not events_of(session, CheckpointTaken)
+def taken_after(session: Session) -> list[int]:
+    """The numbers of the statements with a checkpoint."""
+    numbers = [event.execution_id for event in events_of(session, ExecutionFinished)]
+    return [numbers.index(event.execution_id) + 1 for event in events_of(session, CheckpointTaken)]
+
+
+async def test_going_back_past_a_slow_statement_does_not_run_it_again(tmp_path: Path) -> None:
+    async with session_in(tmp_path) as session:
+        await session.cell("import time; runs = [1]; time.sleep(1); x = object()")
+        x = await value_of(session, "id(x)")
+        await session.cell("x = None")
+        for act in (lambda: session.rewind(1), lambda: session.switch("main"), lambda: session.edit(3, "y = id(x)")):
+            await act()
+            assert await value_of(session, "runs") == "[1]"
+        assert await value_of(session, "y") == x
+        assert [each.executions for each in events_of(session, EnvironmentRestored)][:2] == [0, 2]
+        assert taken_after(session) == [1]
+
+
+async def test_time_limit_restores_what_was_slow_without_running_it(tmp_path: Path) -> None:
+    async with session_in(tmp_path, settings={"statement_seconds": 0.5}) as session:
+        await session.cell("import time; time.sleep(0.4); x = object()")
+        x = await value_of(session, "id(x)")
+        stubborn = "while True:\n    try:\n        while True: time.sleep(9)\n    except BaseException: pass"
+        assert (await session.cell(stubborn)).status == "timeout"
+        assert await value_of(session, "id(x)") == x
+        assert [each.executions for each in events_of(session, EnvironmentRestored)] == [1]
+
+
+async def test_a_load_runs_again_and_the_next_rewind_does_not(tmp_path: Path) -> None:
+    store = MemoryStore(FixedClock())
+    async with session_in(tmp_path, store) as session:
+        await session.cell("import time; time.sleep(0.5); x = object()")
+        await session.cell("y = 1")
+    async with session_in(tmp_path, store, load=session.session_id) as session:
+        x = await value_of(session, "id(x)")
+        await session.rewind(2)
+        assert await value_of(session, "id(x)") == x
+        assert [each.executions for each in events_of(session, EnvironmentRestored)] == [2, 0]
+
+
+async def test_fast_statements_have_no_checkpoint_until_they_add_up(tmp_path: Path) -> None:
+    async with session_in(tmp_path) as session:
+        for source in ("import time", "1", "write('a', 'b')", *("time.sleep(0.08)",) * 3, "2"):
+            assert (await session.cell(source)).status == "ok"
+        assert taken_after(session) == [6]
+
+
+async def test_a_statement_that_cannot_repeat_has_a_checkpoint(tmp_path: Path) -> None:
+    async with session_in(tmp_path) as session:
+        await value_of(session, f"import os; {ACT}")
+        await value_of(session, "1")
+        assert taken_after(session) == [1]
+
+
+async def test_without_the_setting_none_is_taken(tmp_path: Path) -> None:
+    async with session_in(tmp_path, settings={"restore_by": "re-execution"}) as session:
+        await value_of(session, f"import os; {ACT}")
+        await value_of(session, "1")
+        assert not events_of(session, CheckpointTaken)
 
 
 SECONDS = 10.0
