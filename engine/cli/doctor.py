@@ -40,6 +40,7 @@ from ..log.statements import EffectAnswer, EffectRequest, RunRequest
 from ..log.store import DATABASE
 from ..log.store.locks import owners
 from ..log.store.maintenance import contents_taken, faults, open_to_others
+from ..runtime.checkpoint_memory import free_memory, is_short
 from ..runtime.environment import EnvironmentSpec
 from ..runtime.sandbox import landlock
 from ..runtime.sandbox.entering import MISSING
@@ -233,6 +234,22 @@ def past() -> Iterable[Finding]:
     return [
         Finding("ok", f"{taken} kept for rebuilds, {values} of it copies of values; past_bytes is {limit} a session")
     ]
+
+
+SHORT_OF_MEMORY: Final = "the system is short of memory, so there are no checkpoints: rewinds run statements again"
+NO_CHECKPOINTS: Final = "there are no checkpoints (restore_by = re-execution): rewinds run statements again"
+
+
+def checkpoints() -> Iterable[Finding]:
+    """What copies of namespaces may take."""
+    values = settings()
+    if values.restore_by != "checkpoints":
+        return [Finding("ok", NO_CHECKPOINTS)]
+    if is_short():
+        return [Finding("note", SHORT_OF_MEMORY)]
+    free = free_memory()
+    room = "" if free is None else f"; {size(free)} are free"
+    return [Finding("ok", f"checkpoints may take {size(values.checkpoint_bytes)} of memory (checkpoint_bytes){room}")]
 
 
 def integrity() -> Iterable[Finding]:
@@ -495,6 +512,7 @@ CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Finding]]], ...]] = (
     ("permissions", permissions),
     ("store", sessions),
     ("past", past),
+    ("checkpoints", checkpoints),
     ("integrity", integrity),
     ("in use", in_use),
     ("tokens", tokens),

@@ -22,11 +22,11 @@ from ..core.ids import BranchId
 from ..core.text import cut_line, visible
 from ..log.branches import branches_of
 from ..log.events.going_back import Diverged, FileLeft, FileToRestore, Rewound
-from ..log.file_history import finished_lines, rewound_lines
+from ..log.file_history import Restorable, finished_lines, rewound_lines
 from ..log.redaction import redact_event
 from ..log.timeline import Cell
 from ..runtime.zygote import Zygote
-from ..session.commands.timeline import MODES, diff_lines
+from ..session.commands.timeline import MODES, diff_lines, preview_lines
 from ..session.host import Host
 from ..session.past.branch_diff import Differing, Side
 from ..session.past.branch_diff import diff as compare
@@ -49,20 +49,18 @@ def rewind(
     keep_conversation: bool = typer.Option(
         False, "--keep-conversation", help="Stay on the branch; only undo later statements in the namespace."
     ),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Only say what would be done."),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
     """Go back to the end of a statement, files included. The session continues on a new branch."""
 
     stopped = [_REWIND_STOPPED]
+    goes = partial(_goes, to, files=not keep_files, conversation=not keep_conversation, is_dry=dry_run)
 
-    async def act(opened: Session) -> tuple[BranchId, str, Rewound | None]:
+    async def act(opened: Session) -> tuple[BranchId, str, Rewound | Restorable | None]:
         start = opened.position
         try:
-            rewound = await with_progress_line(
-                opened,
-                lambda: opened.rewind(to, files=not keep_files, conversation=not keep_conversation),
-                quiet=as_json,
-            )
+            rewound = await with_progress_line(opened, partial(goes, opened), quiet=as_json)
         except anyio.get_cancelled_exc_class():
             ends = [event for event in opened.since(start) if isinstance(event, Rewound)]
             stopped[:] = [line for end in ends for line in _lines(end, opened.cwd)] or stopped
@@ -75,10 +73,15 @@ def rewind(
     except KeyboardInterrupt:
         typer.echo("\n".join(stopped), err=True)
         raise
-    restored, left = ((), ()) if rewound is None else (rewound.restored, rewound.left)
     if as_json:
-        files = {"restored": _paths(restored), "left": {each.path: each.reason for each in left}}
-        print_json({"branch": branch, "statement": to, **files}, ("branch",))
+        restored = () if rewound is None else rewound.files if isinstance(rewound, Restorable) else rewound.restored
+        left = {} if rewound is None else {each.path: each.reason for each in rewound.left}
+        done = not isinstance(rewound, Restorable)
+        files = {"restored": _paths(restored), "left": left}
+        print_json({"done": done, "branch": branch, "statement": to, **files}, ("branch",))
+        return
+    if isinstance(rewound, Restorable):
+        typer.echo("\n".join(map(visible, preview_lines(to, rewound, cwd))))
         return
     typer.echo(
         f"The session is now at the end of statement {to}, on branch {branch}."
@@ -89,6 +92,14 @@ def rewind(
         typer.echo("\n".join(_lines(rewound, cwd)))
     elif not keep_files:
         typer.echo("No files needed restoring.")
+
+
+async def _goes(
+    to: int, opened: Session, *, files: bool, conversation: bool, is_dry: bool
+) -> Rewound | Restorable | None:
+    if is_dry:
+        return await opened.preview_rewind(to, files=files, conversation=conversation)
+    return await opened.rewind(to, files=files, conversation=conversation)
 
 
 def _lines(rewound: Rewound, cwd: str) -> list[str]:

@@ -74,19 +74,21 @@ class RewindRequest(Struct, frozen=True):
 
     The `files` that statements wrote since then go back too, unless someone else changed them meanwhile. The
     `conversation` goes back on a new branch. Without it the later statements are left out of the namespace, as by
-    `/omit`. With `protected` False, protected files stay: the caller may not write them.
+    `/omit`. With `protected` False, protected files stay: the caller may not write them. `is_dry`: only say what would
+    be done.
     """
 
     statement: int
     files: bool = True
     conversation: bool = True
     protected: bool = True
+    is_dry: bool = False
 
     @property
     def command(self) -> str:
         """The request as a person would type it."""
-        keeps = ((KEEP_FILES, self.files), (KEEP_CONVERSATION, self.conversation))
-        return " ".join(("/rewind", str(self.statement), *(option for option, goes in keeps if not goes)))
+        options = ((KEEP_FILES, not self.files), (KEEP_CONVERSATION, not self.conversation), (DRY_RUN, self.is_dry))
+        return " ".join(("/rewind", str(self.statement), *(option for option, is_set in options if is_set)))
 
 
 class SwitchRequest(Struct, frozen=True):

@@ -30,6 +30,7 @@ from ..log.events.execution import ExecutionFinished, StatementRecorded
 from ..log.events.going_back import Rewound
 from ..log.events.session import ConfigChanged, ModeChanged, PlanEntry, TitleChanged
 from ..log.facts import Spent
+from ..log.file_history import Restorable
 from ..log.forms import Forms
 from ..log.permissions import Permissions
 from ..log.timeline import Cell
@@ -401,6 +402,17 @@ class Session:
             SessionBusyError, SessionReadOnlyError: as from `accept`.
         """
         return await self._go(RewindRequest(statement, files, conversation, protected))
+
+    async def preview_rewind(self, statement: int, *, files: bool = True, conversation: bool = True) -> Restorable:
+        """Return the files that a rewind would restore, and those that it would leave; nothing else is done.
+
+        It says what the log knows. The rewind also leaves files that someone else has changed since.
+
+        Raises:
+            InvalidRequestError: there is no such statement.
+            SessionBusyError, SessionReadOnlyError: as from `accept`.
+        """
+        return (await self._move(RewindRequest(statement, files, conversation, is_dry=True))).written
 
     async def switch(self, branch: str, *, files: bool = True) -> Rewound | None:
         """Switch to the end of another branch. Queued and cancelled as `rewind`.

@@ -213,7 +213,8 @@ class SessionRuntime:
         match request:
             case RewindRequest():
                 goal = self._head.after(request.statement, conversation=request.conversation)
-                active.result = await self._rewinder.go(goal, active, files=request.files, protected=request.protected)
+                move = self._rewinder.look if request.is_dry else self._rewinder.go
+                active.result = await move(goal, active, files=request.files, protected=request.protected)
             case SwitchRequest():
                 active.result = await self._rewinder.go(self._head.end_of(request.branch), active, files=request.files)
             case UndoRequest():

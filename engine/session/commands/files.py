@@ -9,7 +9,7 @@ from typing import Final
 
 from ...core.errors import InvalidRequestError
 from ...core.text import code_span, cut_line, plural, printable
-from ...log.file_history import SHOWN_FILES, left_lines
+from ...log.file_history import SHOWN_FILES, Restorable, left_lines
 from ..past.patches import FileDelta, deltas_since
 from ..requests import DRY_RUN, MoveResult, UndoRequest, no_such_statement, statement_number
 from . import CommandContext
@@ -56,17 +56,20 @@ async def undo_or_redo(context: CommandContext, request: UndoRequest) -> str:
 def undo_lines(result: MoveResult, request: UndoRequest, cwd: str) -> Sequence[str]:
     """What an undo or a redo did, or would do. What was done is shown as an act, with the names."""
     if result.rewound is None:
-        files = result.written.files
-        verb = "redo" if request.is_redo else "undo"
-        paths = list(dict.fromkeys(file.path for file in files))
-        names = ", ".join(code_span(printable(os.path.relpath(path, cwd))) for path in paths[:SHOWN_FILES])
-        rest = f" and {len(paths) - SHOWN_FILES} more" if len(paths) > SHOWN_FILES else ""
-        lines = [f"This would {verb} {len(paths)} {plural(len(paths), 'file')}: {names}{rest}."] if paths else []
-        return [*lines, *left_lines(result.written, partial(os.path.relpath, start=cwd))]
+        return would_lines("redo" if request.is_redo else "undo", result.written, cwd)
     left = len(result.rewound.left)
     said = f"{left} {plural(left, 'file')} could not be restored. " if left else ""
     other = REDO_RETURNS if result.rewound.restored and not request.is_redo else UNDO_GOES_ON
     return [f"{said}{other} Names and the conversation are unchanged."]
+
+
+def would_lines(verb: str, found: Restorable, cwd: str) -> Sequence[str]:
+    """What a step would do to files, and which it would leave."""
+    paths = list(dict.fromkeys(file.path for file in found.files))
+    names = ", ".join(code_span(printable(os.path.relpath(path, cwd))) for path in paths[:SHOWN_FILES])
+    rest = f" and {len(paths) - SHOWN_FILES} more" if len(paths) > SHOWN_FILES else ""
+    lines = [f"This would {verb} {len(paths)} {plural(len(paths), 'file')}: {names}{rest}."] if paths else []
+    return [*lines, *left_lines(found, partial(os.path.relpath, start=cwd))]
 
 
 def changes_glance(context: CommandContext, argument: str) -> str:

@@ -140,7 +140,7 @@ COMMANDS: Final[dict[str, Command]] = {
         ),
         Command(
             "rewind",
-            f"K [{KEEP_FILES}] [{KEEP_CONVERSATION}]",
+            f"K [{KEEP_FILES}] [{KEEP_CONVERSATION}] [{DRY_RUN}]",
             "the number of a statement, 0 for the beginning",
             "Go back to the end of statement K, on a new branch: the conversation, the namespace, and the files that "
             "statements have written since",

@@ -15,9 +15,11 @@ from ...core.text import ELLIPSIS, as_printed, code_span, cut_line, fenced, more
 from ...log.branches import SHOWN_BRANCHES, BranchRow, in_common
 from ...log.comparison import differences, ending_of
 from ...log.events.execution import ExecutionFinished
+from ...log.file_history import Restorable
 from ...log.timeline import Cell, Execution
 from ..past.branch_diff import BranchDiff, Differing
 from ..requests import (
+    DRY_RUN,
     EDIT_MODES,
     KEEP_CONVERSATION,
     KEEP_FILES,
@@ -33,9 +35,11 @@ from ..requests import (
     statement_number,
 )
 from . import CommandContext
+from .files import would_lines
 
 # --- /branch and /rewind ----------------------------------------------------------------------------------------------
 
+NO_FILES_TO_RESTORE: Final = "No files would be restored."
 _SHOWN_CHARS: Final = 20
 _REBUILT: Final = "the namespace is rebuilt when it is needed next"
 
@@ -60,14 +64,16 @@ async def rewind(context: CommandContext, argument: str) -> str:
     words = argument.split()
     options = [word for word in words if word.startswith("--")]
     numbers = [word for word in words if not word.startswith("--")]
-    wrong = _wrong(options, (KEEP_FILES, KEEP_CONVERSATION)) or _wrong(numbers[1:])
+    wrong = _wrong(options, (KEEP_FILES, KEEP_CONVERSATION, DRY_RUN)) or _wrong(numbers[1:])
     if wrong:
-        keeping = f"{code_span(KEEP_FILES)} and {code_span(KEEP_CONVERSATION)}"
+        keeping = f"{code_span(KEEP_FILES)}, {code_span(KEEP_CONVERSATION)} and {code_span(DRY_RUN)}"
         raise InvalidRequestError(f"`/rewind K` takes {keeping} alone, and not {wrong}.")
     statement = statement_number(numbers[0]) if numbers else None
     if statement is None:
         raise InvalidRequestError(no_such_statement(context.cells, numbers[0] if numbers else argument))
-    request = RewindRequest(statement, KEEP_FILES not in options, KEEP_CONVERSATION not in options)
+    request = RewindRequest(
+        statement, KEEP_FILES not in options, KEEP_CONVERSATION not in options, is_dry=DRY_RUN in options
+    )
     return await rewind_to(context, request)
 
 
@@ -75,9 +81,17 @@ async def rewind_to(context: CommandContext, request: RewindRequest) -> str:
     before = context.cells
     gone = await context.perform(request)
     assert isinstance(gone, MoveResult)
+    if request.is_dry:
+        return "\n".join(preview_lines(request.statement, gone.written, context.runtime.parts.cwd))
     if request.conversation:
         return f"{_where(context)}.{_undone(before, context.cells)}{_files(gone)}"
     return f"{_left_out(request.statement, len(before))}; the conversation is unchanged.{_files(gone)}"
+
+
+def preview_lines(statement: int, found: Restorable, cwd: str) -> Sequence[str]:
+    """What a rewind would do."""
+    goal = f"the end of statement {statement}" if statement else "the beginning"
+    return [f"This would go back to {goal}.", *(would_lines("restore", found, cwd) or [NO_FILES_TO_RESTORE])]
 
 
 def _wrong(words: Collection[str], known: Collection[str] = ()) -> str:

@@ -385,9 +385,8 @@ class Rewinder:
 
         Raises SessionReadOnlyError.
         """
-        found = self._files.plan(goal.since)
-        if files and not protected:  # before the plan is recorded, because another process may have to finish it
-            found = await anyio.to_thread.run_sync(self._files.without_protected, found)
+        # Before the plan is recorded, because another process may have to finish it.
+        found = await self._plan(goal, spares_protected=files and not protected)
         begun = None
         if files and (found.files or found.left):
             begun = RewindBegun(
@@ -402,6 +401,18 @@ class Rewinder:
         if rewound is not None:
             self._log.append(rewound)
         return MoveResult(found, rewound)
+
+    async def look(
+        self, goal: Destination, request: ActiveRequest, *, files: bool, protected: bool = True
+    ) -> MoveResult:
+        """Return what `go` would do, as far as the log knows: a file that someone else has changed would stay."""
+        found = await self._plan(goal, spares_protected=not protected) if files else Restorable()
+        request.append_message()
+        return MoveResult(found, None)
+
+    async def _plan(self, goal: Destination, *, spares_protected: bool) -> Restorable:
+        found = self._files.plan(goal.since)
+        return await anyio.to_thread.run_sync(self._files.without_protected, found) if spares_protected else found
 
 
 async def finish_rewind(parts: SessionParts, begun: RewindBegun) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from engine.core.clock import SystemClock
 from engine.log.store import open_store
+from engine.session.commands.timeline import NO_FILES_TO_RESTORE
 from tests.support.commands import COMMAND, Home
 from tests.support.sessions import session_in, value_of
 from tests.support.terminal import CTRL_C, Terminal
@@ -74,6 +75,17 @@ def is_documented(command: str, printed: dict[str, Any]) -> bool:
 
 def test_session_goes_back_and_branches_are_listed_and_compared(empty: Home, project: Path) -> None:
     session = session_of(empty, project, *WRITES)
+    dry = empty.run("rewind", session, "--to", "1", "--dry-run")
+    assert (dry.returncode, dry.stderr) == (0, "")
+    assert dry.stdout.splitlines() == [
+        "This would go back to the end of statement 1.",
+        "This would restore 3 files: `x.txt`, `only-2`, `only-3`.",
+    ]
+    assert empty.run("rewind", session, "--to", "3", "--dry-run").stdout.splitlines()[1:] == [NO_FILES_TO_RESTORE]
+    found = json.loads(empty.run("rewind", session, "--to", "2", "--dry-run", "--json").stdout)
+    paths = [str(project / name) for name in ("x.txt", "only-3")]
+    assert found == {"done": False, "branch": "main", "statement": 2, "restored": paths, "left": {}}
+    assert (project / "x.txt").read_text() == "3\n"
     (project / "only-3").write_text("by hand")
     done = empty.run("rewind", session[:12], "--to", "2")
     assert (done.returncode, done.stderr) == (0, "")
@@ -84,7 +96,7 @@ def test_session_goes_back_and_branches_are_listed_and_compared(empty: Home, pro
     ]
     assert (project / "x.txt").read_text() == "2\n"
     back = empty.run("rewind", session, "--to", "0", "--json", "--keep-files")
-    assert json.loads(back.stdout) == {"branch": "b2", "statement": 0, "restored": [], "left": {}}
+    assert json.loads(back.stdout) == {"done": True, "branch": "b2", "statement": 0, "restored": [], "left": {}}
     assert is_documented("rewind", json.loads(back.stdout))
     assert empty.run("branches", session).stdout.splitlines() == [
         "branch  from          statements",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +37,7 @@ def test_checkpoints_after_slow_statements_stay() -> None:
 
 def test_checkpoints_of_equal_worth_thin_out_with_age() -> None:
     numbers = list(kept_after([0.3] * 200))
-    gaps = [after - before for before, after in zip(numbers, numbers[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(numbers)]
     assert gaps[-NEWEST + 1 :] == [1] * (NEWEST - 1)
     assert max(gaps[: MOST // 2]) > max(gaps[MOST // 2 :])
     assert numbers[0] < 100

@@ -377,10 +377,13 @@ async def test_no_copy_of_what_holds_most_of_the_memory(forked: History, monkeyp
     assert (await forked.restore()).executions == 0
 
 
+def score(pid: int | str | None) -> int:
+    return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
+
+
 async def test_the_kernel_kills_checkpoints_before_workers(forked: History) -> None:
     await forked.run("x = 1", keep=True)
     await forked.restore()
     (checkpoint,) = forked.b.environment.checkpoint_pids
-    scores = [Path(f"/proc/{pid}/oom_score_adj").read_text() for pid in (checkpoint, forked.b.environment.pid, "self")]
-    assert scores[0] == "1000\n"
-    assert scores[1] == scores[2] != scores[0]
+    assert score(checkpoint) == 1000
+    assert score(forked.b.environment.pid) == score("self") != 1000

@@ -57,8 +57,11 @@ async def test_unknown_statement_branch_or_option_changes_nothing(session: Sessi
         ("/branch \x1b[2J", "There is no branch \\x1b[2J; the session has main."),
         ("/branch main", "main is active already; there are main"),
         ("/rewind --keep-files", "There is no statement --keep-files; the only one is 1."),
-        ("/rewind 1 2", "`/rewind K` takes `--keep-files` and `--keep-conversation` alone, and not `2`."),
-        ("/rewind 1 --files", "`/rewind K` takes `--keep-files` and `--keep-conversation` alone, and not `--files`."),
+        ("/rewind 1 2", "`/rewind K` takes `--keep-files`, `--keep-conversation` and `--dry-run` alone, and not `2`."),
+        (
+            "/rewind 1 --files",
+            "`/rewind K` takes `--keep-files`, `--keep-conversation` and `--dry-run` alone, and not `--files`.",
+        ),
         ("/branch main --files", "`/branch NAME` takes `--keep-files` alone, and not `--files`."),
     ):
         assert await answer_to(session, text) == answer
@@ -168,7 +171,7 @@ async def test_rebuild_under_way_is_discarded_when_the_head_moves(tmp_path: Path
         goes_on.set()
         await session.idle()
         await session.cell("y = 4")
-        assert [environment.alive for environment in made] == [False, False, True]
+        assert [environment.alive for environment in made] == [False, True]
         assert made[-1].restored == ["x = 1"]
 
 

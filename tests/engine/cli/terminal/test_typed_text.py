@@ -154,7 +154,7 @@ def test_commands_and_their_arguments() -> None:
     assert offered("/timeline --") == ["--tag"]
     assert offered("/replay 1 --") == ["--live", "--dry"]
     assert offered("/replay --live ", Facts(cells=cells)) == ["2", "1"]
-    assert offered("/rewind 1 --keep-files --") == ["--keep-conversation"]
+    assert offered("/rewind 1 --keep-files --") == ["--keep-conversation", "--dry-run"]
     assert offered("/edit ", Facts(cells=cells)) == ["2", "1"]
     assert offered("/edit 1\nx = rea") == ["read", "readme"]
     assert offered("/context ") == offered("/context t") == ["tail"]
