@@ -43,7 +43,7 @@ async def _rows(setting: Setting) -> list[Row]:
 
 async def _begin(stack: AsyncExitStack, rule: RestoreRule = "checkpoints", statement_seconds: float = 120.0) -> Session:
     """A session in a directory that ends with the block."""
-    folder = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory()))
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
     settings = Settings(state_dir=Path(folder, "state"), restore_by=rule, statement_seconds=statement_seconds)
     host = await stack.enter_async_context(Host(settings, os.environ))
     return await host.sessions.create(folder)

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from engine.core.key_file import StoredKeys, change_keys, read_keys
+from engine.session.saved_state import LEAST_SECONDS
 from engine.session.touches import DIRECTORY_APPEARED, LINK_APPEARED, MORE_APPEARED
 from tests.support.agents import SECONDS, Agent
 from tests.support.breaking import (
@@ -778,9 +779,8 @@ def test_what_the_user_makes_is_held_for_a_worker_from_a_checkpoint(tmp_path: Pa
     agent, _ = auto(
         tmp_path,
         path,
-        [statement, "2", "3", writes],
+        [f"import time; time.sleep({LEAST_SECONDS})\n{statement}", "2", "3", writes],
         between=between,
-        environ={"REWINDOW_RESTORE_BY": "checkpoints"},
     )
     assert len(executions(agent)) == 4
     assert (path / ".envrc").read_text() == "mine\n"

@@ -9,12 +9,15 @@ from typing import Any
 import psutil
 import pytest
 
-from engine.runtime.checkpoints import NEWEST
+from engine.runtime.checkpoints import MOST
+from engine.session.saved_state import LEAST_SECONDS
 from tests.support.agents import Agent
 from tests.support.scripts import assert_at_rest, assert_cancelled, family, last_value, logged, update_in
 
 pytestmark = pytest.mark.slow
 
+SLOWLY = f"import time; time.sleep({LEAST_SECONDS})\n"
+"""Begins a statement that a checkpoint follows."""
 LOOP_IN_C = "import collections, itertools\ncollections.deque(itertools.repeat(1), maxlen=0)"
 WAITING = (
     "subprocess.run(['sleep', '600'])",
@@ -30,7 +33,7 @@ def restore(request: pytest.FixtureRequest) -> dict[str, str]:
 
 def at_most(restore: dict[str, str]) -> int:
     """How many processes a session that is at rest has: its worker, and the copies that it keeps."""
-    return 1 + NEWEST if "checkpoints" in restore.values() else 1
+    return 1 + MOST if "checkpoints" in restore.values() else 1
 
 
 @pytest.fixture
@@ -61,7 +64,7 @@ def test_fatal_statements_are_recorded_and_names_are_rebuilt(
     agent: Agent, tmp_path: Path, restore: dict[str, str]
 ) -> None:
     session = agent.open(tmp_path)
-    agent.prompt(session, "kept = [1]; also = kept")
+    agent.prompt(session, f"{SLOWLY}kept = [1]; also = kept")
     for source, words in FATAL:
         assert agent.prompt(session, f"print('before', flush=True)\n{source}") == "end_turn"
         shown = [update for update in agent.updates("tool_call_update") if update.get("status") == "failed"][-1]
@@ -87,7 +90,7 @@ key = os.urandom(8)
 
 def test_names_survive_every_attack_and_no_act_is_repeated(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
-    agent.prompt(session, ACTS)
+    agent.prompt(session, SLOWLY + ACTS)
     agent.prompt(session, "kept.append(n)")
     agent.prompt(session, "kept, clock, key")
     before = last_value(agent)
@@ -100,7 +103,7 @@ def test_names_survive_every_attack_and_no_act_is_repeated(agent: Agent, tmp_pat
 
 def test_a_statement_that_closes_standard_streams_loses_no_later_output(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
-    agent.prompt(session, "import os, sys; kept = 41")
+    agent.prompt(session, f"{SLOWLY}import os, sys; kept = 41")
     for closed in ((1, 2), (0, 1, 2)):
         agent.prompt(session, f"for fd in {closed}: os.close(fd)")
         assert ended(agent)["status"] == "completed"
@@ -116,7 +119,7 @@ def test_uninterruptible_statement_ends_at_its_limit_and_names_are_rebuilt(
 ) -> None:
     with Agent(tmp_path / "state", "--statement-seconds", "0.3", env=restore) as agent:
         session = agent.open(tmp_path)
-        agent.prompt(session, "kept = 41")
+        agent.prompt(session, f"{SLOWLY}kept = 41")
         assert agent.prompt(session, LOOP_IN_C) == "end_turn"
         (shown,) = (update for update in agent.updates("tool_call_update") if update.get("status") == "failed")
         assert shown["_meta"]["rewindow"]["execution"]["status"] == "timeout"
@@ -129,7 +132,7 @@ def test_cancelled_statements_take_the_processes_they_wait_for_with_them(
     agent: Agent, tmp_path: Path, restore: dict[str, str]
 ) -> None:
     session = agent.open(tmp_path)
-    agent.prompt(session, "import os, subprocess; kept = 41")
+    agent.prompt(session, f"{SLOWLY}import os, subprocess; kept = 41")
     for number, source in enumerate(WAITING):
         prompt = agent.begin_prompt(session, f"print('go {number}', flush=True)\n{source}")
         agent.until(lambda message, said=f"go {number}": said in str(update_in(message).get("content")))

@@ -16,6 +16,7 @@ import pytest
 from acp_adapter.sign_in import IN_TERMINAL, SIGN_IN
 from engine.core.key_file import FILE, StoredKeys, change_keys, key_path
 from engine.runtime.system_keyring import NO_ANSWER
+from engine.session.saved_state import LEAST_SECONDS
 from tests.support.agents import AGENT, Agent
 from tests.support.breaking import auto
 from tests.support.commands import Home
@@ -262,8 +263,8 @@ def test_keys_that_the_user_stores_in_a_new_directory_are_hidden(
             shutil.rmtree(home / "old")
 
     first, later = (LOOKS_FOR_THE_KEY.format(home=str(home), ends=each) for each in (ends, False))
-    environ = {"HOME": str(home), "XDG_CONFIG_HOME": "", "REWINDOW_RESTORE_BY": "checkpoints"}
-    statements = ["x = 1", first, later, "open('value', 'w').write(str(x))"]
+    environ = {"HOME": str(home), "XDG_CONFIG_HOME": ""}
+    statements = [f"import time; time.sleep({LEAST_SECONDS}); x = 1", first, later, "open('value', 'w').write(str(x))"]
     auto(tmp_path, project, statements, environ=environ, between=between)
     assert KEY in key_path(environ).read_text()
     assert not (project / "found").exists()

@@ -22,6 +22,7 @@ from engine.log.events.conversation import RunStop, ToolCall, ToolResult, UserMe
 from engine.log.events.execution import ExecutionFinished, ExecutionStarted
 from engine.log.events.going_back import ReplayBegun, ReplayEnded, RewindBegun, Rewound
 from engine.log.store import open_store
+from engine.session.saved_state import LEAST_SECONDS
 from tests.e2e.test_crashes import finish, started_in
 from tests.support.agents import Agent, NoAnswerError
 from tests.support.scripts import assert_gone, family, kill_each, last_value, load, transcript, workers
@@ -41,6 +42,8 @@ STATEMENTS = (
     f"n = 4; w = write('b', 'E' * {LARGE})",
 )
 MANY = {f"many-{k}": "M" for k in range(20)}
+SLOWLY = f"import time; time.sleep({LEAST_SECONDS})\n"
+"""Begins a statement that a checkpoint follows."""
 BEFORE = {"a": "C", "b": "E", "c": "D", **MANY}
 REWINDS = {"/rewind 0": {}, "/rewind 1": {"a": "A"}, "/rewind 3": {"a": "C", "b": "B", **MANY}}
 COMMANDS = (
@@ -100,7 +103,9 @@ def crash(tmp_path: Path, seed: int) -> None:
     agent = Agent(state, env=environ)
     session = agent.open(project)
     for source in STATEMENTS:
-        assert agent.prompt(session, source) == "end_turn"
+        assert agent.prompt(session, f"{SLOWLY}{source}" if seed % 2 else source) == "end_turn"
+    if seed % 2:
+        assert len(workers(agent)) > 1
     assert files(project) == BEFORE
     agent.begin_prompt(session, command)
     everybody = kill(agent, target, seconds, chance)

@@ -17,6 +17,7 @@ from engine.core.execution import ReplayMode
 from engine.core.settings import SandboxRule
 from engine.log.permissions import PermissionSubject, StatementSubject
 from engine.log.store.memory import MemoryStore
+from engine.session import saved_state
 from engine.session.requests import EditMode
 from tests.support.fixed import FixedClock
 from tests.support.models import AnsweringModel
@@ -37,6 +38,13 @@ class Late:
 late = Late()
 """
 """Writes by itself, and again where a copy of `late` is loaded."""
+
+
+@pytest.fixture(autouse=True)
+def keeps_each_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With checkpoints, one is taken after every statement."""
+    monkeypatch.setattr(saved_state, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(saved_state, "_TIMES_COST", 0)
 
 
 class User:

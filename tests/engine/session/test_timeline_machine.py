@@ -36,7 +36,9 @@ from engine.log.events import Event
 from engine.log.events.execution import ExecutionFinished
 from engine.log.events.going_back import Diverged, ReplayEnded
 from engine.log.events.session import EnvironmentRestored
+from engine.runtime import checkpoints
 from engine.runtime.worker_environment import WorkerEnvironment
+from engine.session import saved_state
 from engine.session.live_environment import INTERRUPTED_SENTENCE
 from engine.session.requests import EditMode
 from tests.support import timeline_model as model
@@ -116,7 +118,7 @@ def _assert_one(events: Sequence[Event], view: Window, stored: Sequence[Event]) 
 class TimelineMachine(RuleBasedStateMachine):
     """One session over its lives, beside what it is to be."""
 
-    settings: ClassVar[Mapping[str, object]] = {}
+    settings: ClassVar[Mapping[str, object]] = MappingProxyType({"restore_by": "re-execution"})
     reached: ClassVar[Counter[str]] = Counter()
     """How often each thing has happened."""
 
@@ -677,7 +679,14 @@ class CheckpointMachine(WorkerMachine):
 def test_namespace_view_and_files_follow_the_path(
     machine: type[TimelineMachine], times: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With workers, old events are read in the store again: blocks of four, of which all but two are let go at once."""
+    """With workers, old events are read in the store again: blocks of four, of which all but two are let go at once.
+
+    Checkpoints are taken after every statement, and few are kept.
+    """
+    for name, value in {"LEAST_SECONDS": 0.0, "_TIMES_COST": 0}.items():
+        monkeypatch.setattr(saved_state, name, value)
+    for name, value in {"MOST": 5, "NEWEST": 2}.items():
+        monkeypatch.setattr(checkpoints, name, value)
     for name, value in {"BLOCK": 4, "NEWEST": 2, "_EVERY": 1, "_READ": 0}.items() if machine is WorkerMachine else ():
         monkeypatch.setattr(event_log, name, value)
     machine.reached.clear()
