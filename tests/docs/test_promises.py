@@ -37,6 +37,12 @@ TESTS: dict[str, tuple[str, ...]] = {
         "engine/session/tools/test_restoring",
         "engine/log/test_file_history",
     ),
+    "Going back is instant, even past a statement that ran for an hour.": (
+        "engine/session/test_kept_values",
+        "engine/runtime/test_contract_checkpoints",
+        "engine/runtime/test_checkpoint_memory",
+        "engine/session/test_timeline_machine",
+    ),
     "You can edit an earlier statement.": ("engine/session/test_editing",),
     "A rebuild has no outside effects.": (
         "e2e/test_rebuild_effects",

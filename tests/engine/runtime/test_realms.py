@@ -19,9 +19,10 @@ import anyio.to_thread
 import pytest
 from msgspec.structs import replace
 
+from engine.log.past import RestorePlan
 from engine.runtime.environment import EnvironmentSpec
 from engine.runtime.worker.processes.memory import most_tasks
-from tests.support.environments import PATIENCE, until
+from tests.support.environments import PATIENCE, contents, ended_otherwise, past, refuse, until
 from tests.support.workers import WorkerBench, processes_in
 
 from .test_worker_domain import held, spec_in
@@ -127,6 +128,20 @@ def pair(folder: Path) -> tuple[EnvironmentSpec, EnvironmentSpec]:
         (folder / name).mkdir()
         found.append(spec_in(folder / name))
     return found[0], found[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bomb", BOMBS)
+async def test_checkpoint_survives_a_fork_bomb(b: WorkerBench, bomb: str) -> None:
+    step = past("kept = [7]; held = object(); first = id(held)")
+    await b.environment.run(step.request, refuse, b.take)
+    assert await b.environment.snapshot(step.request.execution_id)
+    await until(lambda: bool(b.environment.checkpoints()))
+    await b.run(BOMBS[bomb], time_limit=SECONDS)
+    with anyio.fail_after(PATIENCE):
+        restored = await b.environment.restore(RestorePlan(steps=(step,)), contents, ended_otherwise)
+    assert (restored.checkpoint, restored.executions) == (step.request.execution_id, 0)
+    assert await b.value("kept, id(held) == first") == "([7], True)"
 
 
 @pytest.mark.slow
