@@ -14,6 +14,8 @@ import pytest
 from engine.cli import doctor
 from engine.cli.doctor import (
     LITTLE,
+    NO_CHECKPOINTS,
+    SHORT_OF_MEMORY,
     TOO_LITTLE,
     Finding,
     own_installation_findings,
@@ -204,6 +206,19 @@ def test_what_the_past_takes_is_counted_once_for_all_sessions(home: Home, monkey
     said = f"{kept_bytes} kept for rebuilds, {copies} of it copies of values; past_bytes is 5.0 MB a session"
     assert list(doctor.past()) == [Finding("ok", said)]
     assert contents_taken(home.state, 20) is None
+
+
+def test_the_memory_for_checkpoints_is_shown(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {**home.variables, "REWINDOW_CHECKPOINT_BYTES": "5000000"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(doctor, "is_short", lambda: False)
+    monkeypatch.setattr(doctor, "free_memory", lambda: 3_000_000_000)
+    said = "checkpoints may take 5.0 MB of memory (checkpoint_bytes); 3.0 GB are free"
+    assert list(doctor.checkpoints()) == [Finding("ok", said)]
+    monkeypatch.setattr(doctor, "is_short", lambda: True)
+    assert list(doctor.checkpoints()) == [Finding("note", SHORT_OF_MEMORY)]
+    monkeypatch.setenv("REWINDOW_RESTORE_BY", "re-execution")
+    assert list(doctor.checkpoints()) == [Finding("ok", NO_CHECKPOINTS)]
 
 
 def test_what_sessions_take_is_counted_below_a_deep_scratch_directory(

@@ -33,8 +33,8 @@ it waits in the middle of its fork: the steps that Python and modules of stateme
 to the restored workers. So it writes to little memory and runs nothing of a statement.
 
 There is no checkpoint if a fork would not work: threads are not copied, and a wait for a thread or its lock would never
-end. What a copy lacks is reported: processes, peers of pipes and sockets, shared memory. Must not know when checkpoints
-are made. Called by `child`.
+end. Nor is there one while a device of a GPU is open, whose memory is not copied. What a copy lacks is reported:
+processes, peers of pipes and sockets, shared memory. Must not know when checkpoints are made. Called by `child`.
 """
 
 from __future__ import annotations
@@ -515,10 +515,10 @@ def _hindrance() -> str:
     if others:
         return f"{others} {plural(others, 'thread')} of the statements at work"
     tasks = len(os.listdir("/proc/self/task"))
-    return _threads_of_libraries(tasks - 1, _mappings()) if tasks > 1 else ""
+    return threads_of_libraries(tasks - 1, _mappings()) if tasks > 1 else ""
 
 
-def _threads_of_libraries(threads: int, mappings: bytes) -> str:
+def threads_of_libraries(threads: int, mappings: bytes) -> str:
     """Whose threads would be missing in a copy, as a phrase; empty if they are started again."""
     for library, name in _LOST_IN_FORKS.items():
         if library in mappings:
