@@ -1,4 +1,4 @@
-"""The memory of all checkpoints of a host: how much they may take, and when they must give it back.
+"""What all checkpoints of a host may take, and when they must give it back: memory, and process ids.
 
 A checkpoint shares memory with its worker until one of them writes. So all of one session together take what they and
 their worker hold, less what the worker holds anyway. A page that several processes share counts in each by its share
@@ -19,6 +19,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -32,6 +33,8 @@ LIMIT: Final = 2 << 30
 """Bytes that all checkpoints of a host may take, unless a setting says otherwise."""
 SHARE: Final = 0.5
 """The largest part of the free memory that a worker may hold when a checkpoint is taken."""
+MOST_OF_ALL: Final = 64
+"""The most checkpoints of a host."""
 LOOK_SECONDS: Final = 1.0
 """Between two looks."""
 _LOOKS_SHARE: Final = 50
@@ -46,6 +49,8 @@ _FIRST_TO_GO: Final = "1000"
 """The kernel kills a process with this `oom_score_adj` before all others."""
 TOO_LARGE: Final = "all of them held too much memory"
 SHORT: Final = "the system was short of memory"
+TOO_MANY: Final = "other sessions have checkpoints that are worth more"
+NO_IDS: Final = "more than half of the processes are running that a control group may have"
 NO_ROOM: Final = "the variables hold more than half of the memory that is free"
 _KIB: Final = 1024
 _SYSTEM: Final = Path("/")
@@ -99,6 +104,8 @@ class CheckpointMemory:
         free = free_memory()
         if free is not None and bound_of(worker) > SHARE * free:
             return NO_ROOM
+        if has_few_ids():
+            return NO_IDS
         return SHORT if is_short() else ""
 
     async def fit(self) -> None:
@@ -123,17 +130,27 @@ class CheckpointMemory:
     async def _drop_surplus(self) -> None:
         while True:
             found = {holder: holder.members() for holder in self._holders}
+            if sum(map(len, found.values())) > MOST_OF_ALL:
+                _, pid, holder = min(
+                    ((each.worth, each.pid, holder) for holder, members in found.items() for each in members),
+                    key=itemgetter(0, 1),
+                )
+                holder.drop_member(pid, TOO_MANY)
+                continue
             if sum(bound_of(member.pid) for members in found.values() for member in members) <= self._limit:
                 return  # as nearly always, and known without walking through the pages
             measured = await anyio.to_thread.run_sync(_measure, found)
             if sum(taken.total for taken in measured.values()) <= self._limit:
                 return
-            least = min(
-                (member.worth / (taken.alone[member.pid] + _SLIGHT), place, member.pid)
-                for place, (holder, taken) in enumerate(measured.items())
-                for member in found[holder]
+            _, pid, holder = min(
+                (
+                    (member.worth / (taken.alone[member.pid] + _SLIGHT), member.pid, holder)
+                    for holder, taken in measured.items()
+                    for member in found[holder]
+                ),
+                key=itemgetter(0, 1),
             )
-            tuple(measured)[least[1]].drop_member(least[2], TOO_LARGE)
+            holder.drop_member(pid, TOO_LARGE)
 
 
 class _Taken(Struct, frozen=True):
@@ -188,6 +205,15 @@ def is_short(root: Path = _SYSTEM) -> bool:
         return True
     files = [root / "proc/pressure/memory", *(group / "memory.pressure" for group in _groups(root))]
     return any(_pressure(_text(file)) > MOST_PRESSURE for file in files)
+
+
+def has_few_ids(root: Path = _SYSTEM) -> bool:
+    """Whether a group of this process has more than half of the processes and threads that it may have."""
+    for group in _groups(root):
+        with suppress(ValueError):  # "max", or it cannot be read
+            if int(_text(group / "pids.current")) > int(_text(group / "pids.max")) / 2:
+                return True
+    return False
 
 
 def _rooms(root: Path) -> list[tuple[int, int]]:

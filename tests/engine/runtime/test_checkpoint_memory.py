@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from engine.runtime.checkpoint_memory import free_memory, is_short
+from engine.runtime import checkpoint_memory
+from engine.runtime.checkpoint_memory import TOO_MANY, CheckpointMemory, Member, free_memory, has_few_ids, is_short
 
 GB = 1 << 30
 MEMINFO = "MemTotal: {} kB\nMemFree: 1 kB\nMemAvailable: {} kB\n"
@@ -64,6 +66,42 @@ def test_free_memory_is_limited_by_each_group(tmp_path: Path) -> None:
 )
 def test_memory_is_short(tmp_path: Path, files: Mapping[str, str]) -> None:
     assert is_short(system(tmp_path, files))
+
+
+@pytest.mark.parametrize(("limit", "used", "few"), [("100", 51, True), ("100", 50, False), ("max", 5000, False)])
+def test_groups_limit_processes(tmp_path: Path, limit: str, used: int, few: bool) -> None:
+    files = {"sys/fs/cgroup/a/pids.max": f"{limit}\n", "sys/fs/cgroup/a/pids.current": f"{used}\n"}
+    assert has_few_ids(system(tmp_path, {**OWN, **files})) is few
+
+
+class Holder:
+    """Checkpoints without processes."""
+
+    worker = None
+
+    def __init__(self, *worths: float) -> None:
+        self.kept = [Member(pid=next(_pids), worth=worth) for worth in worths]
+        self.reasons: list[str] = []
+
+    def members(self) -> Sequence[Member]:
+        return list(self.kept)
+
+    def drop_member(self, pid: int, reason: str) -> None:
+        self.kept = [each for each in self.kept if each.pid != pid]
+        self.reasons.append(reason)
+
+
+_pids = count(1 << 30)
+
+
+async def test_least_worth_checkpoints_of_all_sessions_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint_memory, "MOST_OF_ALL", 3)
+    memory, one, other = CheckpointMemory(), Holder(1.0, 5.0, 4.0), Holder(2.0, 3.0)
+    for each in (one, other, one):
+        memory.join(each)
+    await memory.fit()
+    assert [[each.worth for each in holder.kept] for holder in (one, other)] == [[5.0, 4.0], [3.0]]
+    assert one.reasons == other.reasons == [TOO_MANY]
 
 
 def test_unknown_memory_is_not_short(tmp_path: Path) -> None:
