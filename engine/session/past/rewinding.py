@@ -406,7 +406,7 @@ class Rewinder:
         self, goal: Destination, request: ActiveRequest, *, files: bool, protected: bool = True
     ) -> MoveResult:
         """Return what `go` would do, as far as the log knows: a file that someone else has changed would stay."""
-        found = await self._plan(goal, spares_protected=not protected) if files else Restorable()
+        found = await self._plan(goal, spares_protected=not protected) if files else Restorable((), ())
         request.append_message()
         return MoveResult(found, None)
 

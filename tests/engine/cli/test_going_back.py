@@ -81,7 +81,9 @@ def test_session_goes_back_and_branches_are_listed_and_compared(empty: Home, pro
         "This would go back to the end of statement 1.",
         "This would restore 3 files: `x.txt`, `only-2`, `only-3`.",
     ]
-    assert empty.run("rewind", session, "--to", "3", "--dry-run").stdout.splitlines()[1:] == [NO_FILES_TO_RESTORE]
+    for arguments in (("--to", "3"), ("--to", "1", "--keep-files")):
+        same = empty.run("rewind", session, *arguments, "--dry-run")
+        assert same.stdout.splitlines()[1:] == [NO_FILES_TO_RESTORE]
     found = json.loads(empty.run("rewind", session, "--to", "2", "--dry-run", "--json").stdout)
     paths = [str(project / name) for name in ("x.txt", "only-3")]
     assert found == {"done": False, "branch": "main", "statement": 2, "restored": paths, "left": {}}
