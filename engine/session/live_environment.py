@@ -22,7 +22,7 @@ import xxhash
 from msgspec.structs import replace
 
 from ..core.domain import Domain, Layer, is_held
-from ..core.errors import EnvironmentUnavailableError, StoreError
+from ..core.errors import EnvironmentUnavailableError, StatementLostError, StoreError
 from ..core.execution import REPLAY_EFFECT
 from ..core.ids import BlobDigest, ExecutionId, Minter
 from ..core.pictures import GivenPicture, Picture
@@ -238,6 +238,8 @@ class LiveEnvironment:
         # With a checkpoint, no empty namespace is needed, and starting one takes a while.
         if not (self._was_started and self._checkpoints.keeps):
             await self._start(environment)
+        elif self._domain is not None:
+            self._confinement.prepare(self._domain)
         # Now, because only a worker knows its sandbox, and that decides what may run again.
         try:
             await self._confinement.enter(self._domain, self._layers, history)
@@ -254,7 +256,12 @@ class LiveEnvironment:
             silent = [step for step in steps if isinstance(step, PastExecution) and step.again]
             async with self._progress(environment, silent).reporting():
                 started = anyio.current_time()
-                restored = await environment.restore(plan, self._contents, compare)
+                try:
+                    restored = await environment.restore(plan, self._contents, compare)
+                except StatementLostError:
+                    raise
+                except EnvironmentUnavailableError as error:
+                    raise gone(self._spec.cwd) or error from None
             took = anyio.current_time() - started
         elif not environment.alive:
             await self._start(environment)

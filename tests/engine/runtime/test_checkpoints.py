@@ -1,30 +1,51 @@
-"""Which checkpoints stay, by plain values."""
+"""Which checkpoints a session keeps, and what each saves, without processes."""
 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.runtime.checkpoints import MOST, NEWEST, surplus
+from engine.core.ids import ExecutionId
+from engine.runtime.checkpoints import MOST, NEWEST, Checkpoints
 
 
-def kept_after(seconds: list[float]) -> dict[int, float]:
-    """The checkpoints after statements that ran so long, each with what it saves now."""
-    kept = dict[int, float]()
+class Copy:
+    """A copy that exists, without a process."""
+
+    said = None
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def look(self) -> bool:
+        return True
+
+    def close(self) -> None: ...
+
+
+def taken(seconds: list[float]) -> Checkpoints:
+    """The checkpoints after statements that ran so long. Statement N has the process N."""
+    checkpoints = Checkpoints(lambda: None)
     for number, each in enumerate(seconds, 1):
-        kept[number] = each
-        if (dropped := surplus(kept)) is not None:
-            after = next(other for other in kept if other > dropped)
-            kept[after] += kept.pop(dropped)
-    return kept
+        checkpoints.ran(each)
+        checkpoints.add(ExecutionId(f"ex_{number}"), number, cast(Any, Copy(number)), cast(Any, None))
+    return checkpoints
 
 
-@given(st.lists(st.floats(0, 1000), max_size=100))
+def saved(checkpoints: Checkpoints) -> dict[int, float]:
+    """The seconds that each saves, by the number of its statement."""
+    members = checkpoints.members()
+    newest = members[-1].pid if members else 0
+    return {each.pid: each.worth * (newest - each.pid + 1) for each in members}
+
+
+@given(st.lists(st.floats(0, 1000), min_size=1, max_size=100))
 def test_newest_checkpoints_stay_and_nothing_saved_is_forgotten(seconds: list[float]) -> None:
-    kept = kept_after(seconds)
+    kept = saved(taken(seconds))
     assert len(kept) == min(len(seconds), MOST)
     assert set(range(1, len(seconds) + 1)[-NEWEST:]) <= set(kept)
     assert sum(kept.values()) == pytest.approx(sum(seconds))
@@ -32,12 +53,27 @@ def test_newest_checkpoints_stay_and_nothing_saved_is_forgotten(seconds: list[fl
 
 def test_checkpoints_after_slow_statements_stay() -> None:
     slow = {3: 600.0, 40: 60.0, 77: 30.0}
-    assert set(slow) <= set(kept_after([slow.get(number, 0.2) for number in range(1, 101)]))
+    assert set(slow) <= set(saved(taken([slow.get(number, 0.2) for number in range(1, 101)])))
 
 
 def test_checkpoints_of_equal_worth_thin_out_with_age() -> None:
-    numbers = list(kept_after([0.3] * 200))
+    numbers = list(saved(taken([0.3] * 200)))
     gaps = [after - before for before, after in pairwise(numbers)]
     assert gaps[-NEWEST + 1 :] == [1] * (NEWEST - 1)
     assert max(gaps[: MOST // 2]) > max(gaps[MOST // 2 :])
     assert numbers[0] < 100
+
+
+def test_a_lost_checkpoint_costs_those_of_every_branch() -> None:
+    checkpoints = taken([5.0, 1.0])
+    first = checkpoints.serving((), [1])
+    assert first is not None
+    checkpoints.continued_from(first[0])
+    checkpoints.ran(2.0)
+    checkpoints.add(ExecutionId("ex_3"), 3, cast(Any, Copy(3)), cast(Any, None))
+    checkpoints.drop_member(1, "lost")
+    assert saved(checkpoints) == {2: 6.0, 3: 7.0}
+    checkpoints.ran(4.0)
+    checkpoints.drop_member(3, "lost")
+    checkpoints.add(ExecutionId("ex_4"), 4, cast(Any, Copy(4)), cast(Any, None))
+    assert saved(checkpoints) == {2: 6.0, 4: 11.0}

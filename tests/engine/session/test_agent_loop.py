@@ -80,7 +80,9 @@ async def test_a_model_reads_why_a_call_was_not_run(tmp_path: Path) -> None:
 async def test_cancel_during_an_environment_request_begins_no_other(tmp_path: Path, moment: Moment) -> None:
     environment = HollowEnvironment()
     model = AnsweringModel(runs("x = 1"))
-    async with session_in(tmp_path, model=model, environments=lambda: environment) as session:
+    async with session_in(
+        tmp_path, model=model, environments=lambda: environment, settings={"restore_by": "re-execution"}
+    ) as session:
         await session.cell("kept = 1")
         environment.alive = False
         environment.requests.clear()
@@ -102,7 +104,8 @@ async def test_cancel_during_an_environment_request_begins_no_other(tmp_path: Pa
 @pytest.mark.parametrize("moment", ["start", "restore"])
 async def test_statement_cancelled_during_its_rebuild_says_so(tmp_path: Path, moment: Moment) -> None:
     environment = HollowEnvironment()
-    async with session_in(tmp_path, environments=lambda: environment) as session:
+    settings: dict[str, object] = {"restore_by": "re-execution"}
+    async with session_in(tmp_path, environments=lambda: environment, settings=settings) as session:
         await session.cell("kept = 1")
         environment.alive = False
 
