@@ -6,7 +6,8 @@ decides when the adapter's modules are loaded (STAGES).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -249,12 +250,27 @@ class Connection:
         Raises:
             SessionInUseError: another process has it open.
         """
-        # One at a time: for a second request the store would report the session as in use, by the first.
+        async with self._removing(session_id):
+            await self.sessions.delete(SessionId(session_id))
+
+    async def archive(self, session_id: str) -> None:
+        """Close a session if it is open on this connection, and leave it out of lists.
+
+        Raises:
+            SessionNotFoundError.
+            SessionInUseError: another process has it open.
+        """
+        async with self._removing(session_id):
+            await self.sessions.archive(SessionId(session_id), archived=True)
+
+    @asynccontextmanager
+    async def _removing(self, session_id: str) -> AsyncGenerator[None]:
+        """Close a session for the block. One at a time: the store would report to a second one that it is in use."""
         async with self._changing:
             conversation = self.find(session_id)
             if conversation is not None:
                 await self.close(conversation)
-            await self.sessions.delete(SessionId(session_id))
+            yield
 
     async def client_left(self) -> None:
         """Cancel all turns, because the client will read no more."""

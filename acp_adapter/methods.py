@@ -181,7 +181,9 @@ async def _list(context: Plain, params: ListSessions) -> SessionPage:
     repeat others nor hide them. We ask for one session more than a page holds, to know whether there is a next page.
     """
     after = _read_cursor(params.cursor) if params.cursor is not None else None
-    rows = await context.connection.sessions.rows(cwd=params.cwd, titled=True, after=after, limit=PAGE + 1)
+    rows = await context.connection.sessions.rows(
+        cwd=params.cwd, titled=True, archived=params.archived, after=after, limit=PAGE + 1
+    )
     return SessionPage(tuple(rows[:PAGE]), _cursor(rows[PAGE - 1]) if len(rows) > PAGE else None)
 
 
@@ -280,7 +282,8 @@ async def _close(context: Context[Connection, Conversation | None], params: Sess
         await context.connection.close(context.accepted)
 
 
-def _accept_delete(connection: Connection, params: SessionRef) -> None:
+def _accept_removal(connection: Connection, params: SessionRef) -> None:
+    """Begin to close a session that will be deleted or archived, if it is open."""
     conversation = connection.find(params.session_id)
     if conversation is not None:
         conversation.session.begin_close()
@@ -289,6 +292,16 @@ def _accept_delete(connection: Connection, params: SessionRef) -> None:
 async def _delete(context: Plain, params: SessionRef) -> None:
     """Remove a session from the store. A session that does not exist is not an error."""
     await context.connection.delete(params.session_id)
+
+
+async def _archive(context: Plain, params: SessionRef) -> None:
+    """Leave a session out of lists, and close it if it is open. Unstable in the schema."""
+    await context.connection.archive(params.session_id)
+
+
+async def _unarchive(context: Plain, params: SessionRef) -> None:
+    """Bring an archived session back into lists. Unstable in the schema."""
+    await context.connection.sessions.archive(SessionId(params.session_id), archived=False)
 
 
 # --- documents --------------------------------------------------------------------------------------------------------
@@ -330,7 +343,9 @@ _ROWS: Final[tuple[Method[Connection, Any, Any], ...]] = (
     Method("session/list", None, _list),
     Method("session/set_title", None, _set_title),
     Method("session/status", None, _status),
-    Method("session/delete", _accept_delete, _delete),
+    Method("session/delete", _accept_removal, _delete),
+    Method("session/archive", _accept_removal, _archive),
+    Method("session/unarchive", None, _unarchive),
     Method("session/prompt", _accept_prompt, _prompt),
     Method("session/cancel", _accept_cancel, is_notification=True, needs_initialization=False),
     Method("session/close", _accept_close, _close),

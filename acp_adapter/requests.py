@@ -79,10 +79,11 @@ class SessionRef(Struct, frozen=True):
 
 
 class ListSessions(Struct, frozen=True):
-    """The sessions in `cwd`, or all; `cursor` is the end of the previous page."""
+    """The sessions in `cwd`, or all; `cursor` is the end of the previous page. `archived` as in `Sessions.rows`."""
 
     cwd: str | None = None
     cursor: str | None = None
+    archived: bool | None = False
 
 
 class SetTitle(Struct, frozen=True):

@@ -8,32 +8,36 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from acp_adapter.jsonrpc.messages import Json
+from acp_adapter.jsonrpc.messages import Json, WireShapeError
 from acp_adapter.requests import ListSessions, SessionPage, SessionRef, SessionStatus, SessionTitle, SetTitle
 from acp_adapter.wire import AbsolutePath, ForgivingModel, WireModel, from_wire, to_wire
 from engine import SessionRow
 
 
 class SessionRequest(ForgivingModel):
-    """The params of session/delete, session/close, session/status and the notification session/cancel."""
+    """The params of the methods that name a session and nothing else."""
 
     session_id: str
 
 
 class ListSessionsRequest(ForgivingModel):
-    strict_fields = frozenset({"cwd", "cursor"})
+    """`archived` is unstable in the schema."""
+
+    strict_fields = frozenset({"archived", "cwd", "cursor"})
     cwd: AbsolutePath | None = None
     cursor: str | None = None
+    archived: str | None = None
 
 
 class SessionInfo(WireModel):
-    """A session in a list; `updated_at` is ISO 8601."""
+    """A session in a list; `updated_at` is ISO 8601. `archived` is unstable in the schema."""
 
     session_id: str
     cwd: str
     additional_directories: list[str] = Field(default_factory=list[str])
     title: str | None = None
     updated_at: str | None = None
+    archived: bool | None = None
 
 
 class ListSessionsResponse(WireModel):
@@ -58,6 +62,9 @@ class SessionStatusResponse(WireModel):
     status: Literal["open", "saved"]
 
 
+_ARCHIVED: Final = {"exclude": False, "include": None, "only": True}
+
+
 def timestamp(at: float) -> str | None:
     """Return seconds since the Unix epoch as ISO 8601; None outside the calendar, which imported logs may be."""
     try:
@@ -68,7 +75,10 @@ def timestamp(at: float) -> str | None:
 
 def _read_list(params: object) -> ListSessions:
     request = from_wire(ListSessionsRequest, params)
-    return ListSessions(request.cwd, request.cursor)
+    archived = "exclude" if request.archived is None else request.archived
+    if archived not in _ARCHIVED:
+        raise WireShapeError("archived", f"must be one of {', '.join(_ARCHIVED)}")
+    return ListSessions(request.cwd, request.cursor, _ARCHIVED[archived])
 
 
 def _write_page(page: SessionPage) -> Json:
@@ -85,6 +95,7 @@ def _info(row: SessionRow) -> SessionInfo:
         additional_directories=list(row.directories),
         title=row.title,
         updated_at=timestamp(row.updated_at),
+        archived=row.archived,
     )
 
 
@@ -109,6 +120,8 @@ READERS: Final = {
     "session/list": _read_list,
     "session/set_title": _read_set_title,
     "session/status": _read_ref,
+    "session/archive": _read_ref,
+    "session/unarchive": _read_ref,
     "session/delete": _read_ref,
     "session/close": _read_ref,
     "session/cancel": _read_ref,

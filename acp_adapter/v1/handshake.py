@@ -79,6 +79,7 @@ class SessionCapabilities(WireModel):
     resume: Empty | None = None
     close: Empty | None = None
     fork: Empty | None = None
+    archive: Empty | None = None
     status: Empty | None = None
     title: Empty | None = None
 
@@ -184,6 +185,7 @@ def _write_initialized(reply: Initialized) -> Json:
                 resume=Empty(),
                 close=Empty(),
                 fork=Empty(),
+                archive=Empty(),
                 status=Empty(),
                 title=Empty(),
             ),

@@ -38,6 +38,8 @@ _MODULES: Final = {
     "session/list": "sessions",
     "session/set_title": "sessions",
     "session/status": "sessions",
+    "session/archive": "sessions",
+    "session/unarchive": "sessions",
     "session/delete": "sessions",
     "session/close": "sessions",
     "session/cancel": "sessions",

@@ -68,6 +68,7 @@ class SessionCapabilities(WireModel):
     delete: Empty | None = None
     additional_directories: Empty | None = None
     fork: Empty | None = None
+    archive: Empty | None = None
     status: Empty | None = None
     title: Empty | None = None
 
@@ -156,6 +157,7 @@ def _write_initialized(reply: Initialized) -> Json:
                 delete=Empty(),
                 additional_directories=Empty(),
                 fork=Empty(),
+                archive=Empty(),
                 status=Empty(),
                 title=Empty(),
             ),

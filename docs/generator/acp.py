@@ -49,7 +49,6 @@ Subject = Literal[
 ]
 SUBJECTS: Final[tuple[Subject, ...]] = get_args(Subject)
 
-_EARLIER_SESSIONS: Final = "not served yet; `rewindow delete` removes sessions, and `session/list` lists all"
 _TERMINALS: Final = "what a client starts, Rewindow can neither end nor redact nor undo; the agent runs commands itself"
 _PROVIDERS: Final = "providers are chosen by settings and keys, see [models](models.md)"
 _PROXY: Final = "for programs between an editor and an agent, which Rewindow is not"
@@ -59,8 +58,6 @@ _ADDRESSES: Final = "no question sends the user to an address"
 _SUMMARIES: Final = "in version 1, a condensation is a tool call of the kind `think`, which every client shows"
 _CANCELLED_WITH_THE_TURN: Final = "`session/cancel` ends what a turn runs; no call or command goes on beside it"
 WHY: Final[Mapping[str, str]] = {
-    "session/archive": _EARLIER_SESSIONS,
-    "session/unarchive": _EARLIER_SESSIONS,
     "auth/status_update": "clients ask with `auth/status`",
     "providers/list": _PROVIDERS,
     "providers/set": _PROVIDERS,
@@ -94,11 +91,9 @@ WHY: Final[Mapping[str, str]] = {
     "session.systemPrompt": "instructions come from [files of the project](instructions.md)",
     "session.systemPrompt.mode": "as above",
     "session.systemPrompt.mode.override": "as above",
-    "session.archive": _EARLIER_SESSIONS,
     "sessionCapabilities.systemPrompt": "instructions come from [files of the project](instructions.md)",
     "sessionCapabilities.systemPrompt.mode": "as above",
     "sessionCapabilities.systemPrompt.mode.override": "as above",
-    "sessionCapabilities.archive": _EARLIER_SESSIONS,
     "providers": _PROVIDERS,
     "session": "only its parts say something",
     "session.compaction": _SUMMARIES,

@@ -32,6 +32,7 @@ _FOR_ROOM: Final = slice(4, 6)
 _WIDE: Final = 110
 _CELL_CHARS: Final = 200
 """The most characters of a cell, because the longest cell makes its column wide."""
+NO_ARCHIVED: Final = "No archived sessions."
 _YIELDING: Final = (-1, -2)
 """The columns that become narrower on a narrow terminal: first the title, then the directory."""
 
@@ -40,17 +41,20 @@ def sessions(
     as_json: bool = typer.Option(False, "--json", help="Print one JSON array."),
     as_lines: bool = typer.Option(False, "--jsonl", help="Print one JSON object per line."),
     cwd: str = typer.Option("", "--cwd", metavar="DIR", help="List only sessions in this directory."),
+    archived: bool = typer.Option(False, "--archived", help="List only sessions that an editor has archived."),
 ) -> None:
-    """List the sessions, most recently used first."""
+    """List the sessions, most recently used first. Archived ones are listed apart."""
     check_formats(as_json, as_lines)
     with store() as opened:
-        found = opened.rows(cwds=alike(opened.directories(), cwd) if cwd else None)
+        found = opened.rows(cwds=alike(opened.directories(), cwd) if cwd else None, archived=archived)
         hidden = redactor()
         rows = [replace(row, title=row.title and hidden.redact(row.title)) for row in found]
     if as_json or as_lines:
         print_rows([json.dumps(_session_fields(row)).encode() for row in rows], as_lines=as_lines)
     elif rows:
         typer.echo("\n".join(_table(rows)))
+    elif archived:
+        typer.echo(NO_ARCHIVED)
     elif cwd:
         typer.echo(f"No sessions in {shown(cwd)}.")
     else:
@@ -88,6 +92,7 @@ def _session_fields(row: SessionRow) -> dict[str, object]:
         "size": row.size,
         "past_size": row.contents_size,
         "values_size": row.droppable_size,
+        "archived": row.archived,
     }
 
 

@@ -22,8 +22,8 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     """A session as a list shows it. Times are seconds since the epoch.
 
     Sizes are in bytes. `size` counts events as JSON and contents as the store packs them; `contents_size` is the part
-    of contents, and `droppable_size` the part of these that the session may drop. `damage` names the columns that the
-    store could not read, whose fields are empty or approximate.
+    of contents, and `droppable_size` the part of these that the session may drop. `archived`: the user put it away.
+    `damage` names the columns that the store could not read, whose fields are empty or approximate.
     """
 
     session_id: SessionId
@@ -36,6 +36,7 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     size: int = 0
     contents_size: int = 0
     droppable_size: int = 0
+    archived: bool = False
     damage: tuple[str, ...] = ()
 
     @property
@@ -111,6 +112,15 @@ class Store(Protocol):
         """Queue other directories for the next commit, of a session that this process writes; `updated_at` stays."""
         ...
 
+    def archive(self, session_id: SessionId, archived: bool) -> None:
+        """Put a session away in lists, or bring it back; durable when it returns. `updated_at` stays.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+            SessionInUseError: it is put away and a process writes it, this one included; release it first.
+        """
+        ...
+
     def load(self, session_id: SessionId, since: int = 0, limit: int | None = None) -> Sequence[Event]:
         """Return at most `limit` committed events from position `since` on, even if another process writes them."""
         ...
@@ -124,6 +134,7 @@ class Store(Protocol):
         *,
         cwds: Collection[str] | None = None,
         titled: bool = False,
+        archived: bool | None = None,
         after: Place | None = None,
         limit: int | None = None,
     ) -> Sequence[SessionRow]:
@@ -134,6 +145,7 @@ class Store(Protocol):
         Args:
             cwds: only sessions in one of these, spelled as when they were stored.
             titled: only sessions with a title.
+            archived: only sessions that are archived, or only those that are not; None for both.
             after: only sessions after that place.
             limit: how many at most.
         """

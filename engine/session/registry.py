@@ -123,14 +123,19 @@ class SessionStores:
         return self.of(session_id)
 
     def rows(
-        self, cwds: Collection[str] | None, titled: bool, after: Place | None, limit: int | None
+        self,
+        cwds: Collection[str] | None,
+        titled: bool,
+        archived: bool | None,
+        after: Place | None,
+        limit: int | None,
     ) -> Sequence[SessionRow]:
         """As `Store.rows`, over both."""
-        found = self.durable.rows(cwds=cwds, titled=titled, after=after, limit=limit)
+        found = self.durable.rows(cwds=cwds, titled=titled, archived=archived, after=after, limit=limit)
         if self._memory is None:
             return found
-        both = [*found, *self._memory.rows(cwds=cwds, titled=titled, after=after, limit=limit)]
-        return sorted(both, key=lambda row: (row.updated_at, row.session_id), reverse=True)[:limit]
+        found = [*found, *self._memory.rows(cwds=cwds, titled=titled, archived=archived, after=after, limit=limit)]
+        return sorted(found, key=lambda row: (row.updated_at, row.session_id), reverse=True)[:limit]
 
     def takes_changes(self, session_id: SessionId) -> bool:
         """Return whether changes of the session can be stored again. Raises as `acquire`.
@@ -398,6 +403,7 @@ class Sessions:
         *,
         cwd: str | None = None,
         titled: bool = False,
+        archived: bool | None = None,
         after: Place | None = None,
         limit: int | None = None,
     ) -> Sequence[SessionRow]:
@@ -408,7 +414,7 @@ class Sessions:
 
         def found() -> Sequence[SessionRow]:
             cwds = None if cwd is None else alike(self._stores.directories(), cwd)
-            return self._stores.rows(cwds, titled, after, limit)
+            return self._stores.rows(cwds, titled, archived, after, limit)
 
         return await anyio.to_thread.run_sync(found)
 
@@ -466,6 +472,18 @@ class Sessions:
             return "open"
         await anyio.to_thread.run_sync(self._stores.of(session_id).row, session_id)
         return "saved"
+
+    async def archive(self, session_id: SessionId, *, archived: bool) -> None:
+        """Put a session away in lists, or bring it back. One that is put away is closed first, if it is open here.
+
+        Raises:
+            SessionNotFoundError.
+            SessionInUseError: it is put away, and another process has it open.
+            StoreError: the store cannot be written.
+        """
+        if archived and session_id in self._open:
+            await self.close(session_id)
+        await anyio.to_thread.run_sync(self._stores.of(session_id).archive, session_id, archived)
 
     async def delete(self, session_id: SessionId) -> None:
         """Close the session if it is open here, and remove it from the store for good.

@@ -276,7 +276,7 @@ def fork(store: Store, source: SessionId, new: SessionId, now: float) -> None:
         SessionNotFoundError: there is no such source.
         StoreError: the source cannot be read, or the new one cannot be written.
     """
-    row = replace(store.row(source), session_id=new, title=None, created_at=now, updated_at=now)
+    row = replace(store.row(source), session_id=new, title=None, created_at=now, updated_at=now, archived=False)
     store.add(row, _with_contents(store, store.contents(source), forked(store.load(source))))
 
 

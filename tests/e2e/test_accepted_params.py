@@ -48,11 +48,17 @@ STABLE = (
     *("SetSessionModeRequest", "SetSessionConfigOptionRequest", "PromptRequest"),
     *("CancelNotification", "CancelRequestNotification"),
 )
-UNSTABLE = ("ForkSessionRequest", "SetSessionTitleRequest", "SessionStatusRequest", "AuthStatusRequest")
+UNSTABLE = (
+    "ForkSessionRequest",
+    "SetSessionTitleRequest",
+    "SessionStatusRequest",
+    "AuthStatusRequest",
+    *("ArchiveSessionRequest", "UnarchiveSessionRequest"),
+)
 NOT_ADVERTISED = ("systemPrompt",)
 """Properties that the agent does not read."""
 NOTIFICATIONS = frozenset({"session/cancel", "$/cancel_request"})
-CONSUMING = frozenset({"session/close", "session/delete"})
+CONSUMING = frozenset({"session/close", "session/delete", "session/archive"})
 SAMPLE = 40
 
 

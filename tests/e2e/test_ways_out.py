@@ -222,6 +222,7 @@ def acp(left: Left, home: Home, project: Project, variables: dict[str, str]) -> 
         for named in (session, other):  # one is open, the other is only stored
             agent.call("session/set_title", {"sessionId": named, "title": key_of("argument")})
             agent.call("session/status", {"sessionId": named})
+            agent.call("session/unarchive", {"sessionId": named})
         agent.call("session/list", {})
         left.said["acp"] += map(json.dumps, agent.received)
         left.said["store"] += raw(home.state)
@@ -229,6 +230,7 @@ def acp(left: Left, home: Home, project: Project, variables: dict[str, str]) -> 
     with Editor(left, home.state, "--model", "direct", env=variables) as again:
         loaded(again, project, session, params)
         again.call("session/resume", {"sessionId": other, **params})
+        again.call("session/archive", {"sessionId": other})
         again.call("session/delete", {"sessionId": other})
         left.said["acp load"] += map(json.dumps, again.received)
     left.said["acp stderr"].append(again.stderr.decode())

@@ -12,14 +12,24 @@ from typing import Any, Literal, cast
 
 from jsonschema_rs import Draft202012Validator
 
+Edition = Literal["stable", "unstable", "2", "2 unstable"]
 _SERVED_SHAPES = (
     *("ForkSessionRequest", "ForkSessionResponse", "SessionForkCapabilities", "SystemPrompt", "Usage"),
     *("SetSessionTitleRequest", "SetSessionTitleResponse", "SessionTitleCapabilities"),
     *("SessionStatusRequest", "SessionStatusResponse", "SessionStatus", "SessionStatusCapabilities"),
     *("AuthStatusRequest", "AuthStatusResponse", "AuthStatusCapabilities", "AuthState", "AuthAccount"),
+    *("ArchiveSessionRequest", "ArchiveSessionResponse", "UnarchiveSessionRequest", "UnarchiveSessionResponse"),
+    *("SessionArchiveCapabilities", "SessionArchiveFilter", "AgentAuthCapabilities"),
 )
+_SERVED_PROPERTIES = {
+    "PromptResponse": ("usage",),
+    "SessionCapabilities": ("fork", "archive", "status", "title"),
+    "SessionInfo": ("archived",),
+    "ListSessionsRequest": ("archived",),
+}
+"""By shape of a stable schema, what the agent serves of the unstable one."""
+_UNSTABLE: dict[Edition, Edition] = {"stable": "unstable", "2": "2 unstable"}
 SCHEMAS = Path(__file__).parent.parent / "schemas" / "acp"
-Edition = Literal["stable", "unstable", "2", "2 unstable"]
 _FILES: dict[Edition, str] = {
     "stable": "v1/schema.json",
     "unstable": "v1/schema.unstable.json",
@@ -101,20 +111,12 @@ def _check_params(edition: Edition, message: dict[str, Any]) -> None:
 def schema(edition: Edition) -> dict[str, Any]:
     """A vendored schema of ACP; the stable ones with what the agent serves of the unstable ones."""
     found: dict[str, Any] = json.loads((SCHEMAS / _FILES[edition]).read_text(encoding="utf-8"))
-    if edition == "stable":
-        unstable = schema("unstable")["$defs"]
-        found["$defs"] |= {name: unstable[name] for name in _SERVED_SHAPES}
-        capabilities = "SessionCapabilities"
-        found["$defs"]["PromptResponse"]["properties"]["usage"] = unstable["PromptResponse"]["properties"]["usage"]
-        for name in ("fork", "status", "title"):
-            found["$defs"][capabilities]["properties"][name] = unstable[capabilities]["properties"][name]
-        found["$defs"]["AgentAuthCapabilities"] = unstable["AgentAuthCapabilities"]
-    if edition == "2":
-        unstable = schema("2 unstable")["$defs"]
+    if edition in _UNSTABLE:
+        unstable = schema(_UNSTABLE[edition])["$defs"]
         found["$defs"] |= {name: unstable[name] for name in _SERVED_SHAPES if name in unstable}
-        found["$defs"]["AgentAuthCapabilities"] = unstable["AgentAuthCapabilities"]
-        offered = found["$defs"]["SessionCapabilities"]["properties"]
-        offered |= {name: unstable["SessionCapabilities"]["properties"][name] for name in ("fork", "status", "title")}
+        for shape, names in _SERVED_PROPERTIES.items():
+            offered = unstable[shape]["properties"]
+            found["$defs"][shape]["properties"] |= {name: offered[name] for name in names if name in offered}
     return found
 
 

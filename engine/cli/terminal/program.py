@@ -277,7 +277,8 @@ async def choose(
         return await sessions.create(cwd), None, False
     if start is None:
         # A session of only commands and the user's statements has no title, but can continue.
-        rows = [row for row in await sessions.rows(cwd=cwd) if row.title is not None or row.events > _UNUSED_EVENTS]
+        found = await sessions.rows(cwd=cwd, archived=False)
+        rows = [row for row in found if row.title is not None or row.events > _UNUSED_EVENTS]
         if not rows:
             raise InvalidRequestError(f"there is no session to continue in {shown(cwd)}; start one with `rewindow run`")
     else:

@@ -123,6 +123,15 @@ class MemoryStore:
             else:
                 self._rows[session_id] = replace(self._rows[session_id], cwd=cwd, directories=directories)
 
+    def archive(self, session_id: SessionId, archived: bool) -> None:
+        with self._mutex:
+            self._check_open()
+            if archived and session_id in self._acquired:
+                raise SessionInUseError(session_id, os.getpid())
+            if session_id not in self._rows:
+                raise SessionNotFoundError(session_id)
+            self._rows[session_id] = replace(self._rows[session_id], archived=archived)
+
     def load(self, session_id: SessionId, since: int = 0, limit: int | None = None) -> Sequence[Event]:
         with self._mutex:
             self.row(session_id)
@@ -144,12 +153,13 @@ class MemoryStore:
         *,
         cwds: Collection[str] | None = None,
         titled: bool = False,
+        archived: bool | None = None,
         after: Place | None = None,
         limit: int | None = None,
     ) -> Sequence[SessionRow]:
         with self._mutex:
             rows = self._all()
-        return page(rows, cwds, titled, after, limit)
+        return page(rows, cwds, titled, archived, after, limit)
 
     def directories(self) -> Collection[str]:
         with self._mutex:

@@ -25,7 +25,7 @@ from ..redaction import Storable
 from ..store_protocol import Collected, CommitListener, Droppable, Place, SessionRow
 from .changes import Append, Content, Create, Listen, Move, Retitle
 from .schema import MIGRATIONS, Migration, digest_of, names_in
-from .stored import Stored, page
+from .stored import ARCHIVE_SESSION, Stored, page
 from .writable import WritableSession, bounded_row, check_directories, check_title, stamped_row
 
 if TYPE_CHECKING:  # for start-up, as in `_open`
@@ -158,6 +158,13 @@ class SqliteStore:
             if session.next_seq:
                 self._parts().writer.put(Move(session, cwd, directories))
 
+    def archive(self, session_id: SessionId, archived: bool) -> None:
+        # What is in use may be brought back: that ends nobody's work.
+        using = self._unused(session_id) if archived else contextlib.nullcontext(self._parts())
+        with using as parts, parts.database.writing() as connection:
+            if connection.execute(ARCHIVE_SESSION, (archived, session_id)).rowcount == 0:
+                raise SessionNotFoundError(session_id)
+
     def load(self, session_id: SessionId, since: int = 0, limit: int | None = None) -> Sequence[Event]:
         """Return committed events. Waits for the commit of those that this process has submitted."""
         parts = self._parts()
@@ -185,14 +192,15 @@ class SqliteStore:
         *,
         cwds: Collection[str] | None = None,
         titled: bool = False,
+        archived: bool | None = None,
         after: Place | None = None,
         limit: int | None = None,
     ) -> Sequence[SessionRow]:
         # Unstored ones first, so that one that is stored meanwhile is not missing from both.
         rows = {row.session_id: row for row in self._unstored()}
-        found = self._parts().stored.rows(cwds, titled, after, limit)
+        found = self._parts().stored.rows(cwds, titled, archived, after, limit)
         rows.update((row.session_id, row) for row in found)
-        return page(rows.values(), cwds, titled, after, limit)
+        return page(rows.values(), cwds, titled, archived, after, limit)
 
     def directories(self) -> Collection[str]:
         unstored = {row.cwd for row in self._unstored()}
@@ -218,20 +226,9 @@ class SqliteStore:
     def delete(self, session_id: SessionId) -> None:
         from .maintenance import delete_session  # here, as in `_open`
 
-        # The lock first, so that no process can begin to write. Without the mutex, so that other sessions go on.
-        with self._mutex:
-            parts = self._parts()
-            if session_id in self._acquired:
-                raise SessionInUseError(session_id, os.getpid())
-            if self._parts().stored.row(session_id) is None:
+        with self._unused(session_id) as parts, parts.database.writing() as connection:
+            if not delete_session(connection, session_id):
                 raise SessionNotFoundError(session_id)
-            parts.locks.acquire(session_id)
-        try:
-            with parts.database.writing() as connection:
-                if not delete_session(connection, session_id):
-                    raise SessionNotFoundError(session_id)
-        finally:
-            parts.locks.release(session_id)
 
     def collect(self, older_than: float) -> Collected:
         """Delete old sessions. `freed` is by how much the database has shrunk."""
@@ -285,6 +282,24 @@ class SqliteStore:
         finally:
             for session_id in locked:
                 locks.release(session_id)
+
+    @contextlib.contextmanager
+    def _unused(self, session_id: SessionId) -> Generator[_Parts]:
+        """Keep every process from writing the session, for the block. Raises SessionNotFoundError, SessionInUseError.
+
+        Without the mutex in the block, so that other sessions go on.
+        """
+        with self._mutex:
+            parts = self._parts()
+            if session_id in self._acquired:
+                raise SessionInUseError(session_id, os.getpid())
+            if self._parts().stored.row(session_id) is None:
+                raise SessionNotFoundError(session_id)
+            parts.locks.acquire(session_id)
+        try:
+            yield parts
+        finally:
+            parts.locks.release(session_id)
 
     def _parts(self) -> _Parts:
         parts = self._opened

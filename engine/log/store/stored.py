@@ -28,9 +28,11 @@ INSERT_SESSION: Final = (
     "INSERT INTO sessions (session, cwd, directories, title, created_at, updated_at, events, size)"
     " VALUES (?, ?, ?, ?, ?, ?, 0, 0)"
 )
+ARCHIVE_SESSION: Final = "UPDATE sessions SET archived = ? WHERE session = ?"
 SELECT_DIRECTORIES: Final = "SELECT DISTINCT cwd FROM sessions"
 SELECT_ROWS: Final = (
-    "SELECT session, cwd, directories, title, created_at, updated_at, events, size, contents_size, droppable_size"
+    "SELECT session, cwd, directories, title, created_at, updated_at, events, size, contents_size, droppable_size,"
+    " archived"
     " FROM sessions"
 )
 _SELECT_EVENTS: Final = "SELECT CAST(json AS BLOB) FROM events WHERE session = ? AND seq >= ? ORDER BY seq LIMIT ?"
@@ -66,10 +68,15 @@ class Stored:
         return None if found is None else row_of(found)
 
     def rows(
-        self, cwds: Collection[str] | None, titled: bool, after: Place | None, limit: int | None
+        self,
+        cwds: Collection[str] | None,
+        titled: bool,
+        archived: bool | None,
+        after: Place | None,
+        limit: int | None,
     ) -> Sequence[SessionRow]:
         """Return a page of the sessions; see `Store.rows`."""
-        query, values = page_query(cwds, titled, after, limit)
+        query, values = page_query(cwds, titled, archived, after, limit)
         with self._database.reading() as connection:
             found = connection.execute(query, values).fetchall()
         return list(map(row_of, found))
@@ -125,7 +132,7 @@ class Stored:
 
 
 def page_query(
-    cwds: Collection[str] | None, titled: bool, after: Place | None, limit: int | None
+    cwds: Collection[str] | None, titled: bool, archived: bool | None, after: Place | None, limit: int | None
 ) -> tuple[str, tuple[object, ...]]:
     """Return the SQL that selects the page, for `row_of`, and its values."""
     conditions: list[str] = []
@@ -135,6 +142,8 @@ def page_query(
         values.extend(map(_stored_path, cwds))
     if titled:
         conditions.append("title IS NOT NULL")
+    if archived is not None:
+        conditions.append(f"archived {'<>' if archived else '='} 0")
     if after is not None:
         conditions.append(f"({TIME_OF_USE}, session) < (?, ?)")
         values.extend(after)
@@ -144,7 +153,12 @@ def page_query(
 
 
 def page(
-    rows: Iterable[SessionRow], cwds: Collection[str] | None, titled: bool, after: Place | None, limit: int | None
+    rows: Iterable[SessionRow],
+    cwds: Collection[str] | None,
+    titled: bool,
+    archived: bool | None,
+    after: Place | None,
+    limit: int | None,
 ) -> Sequence[SessionRow]:
     """Return those of `rows` that belong to the page, in its order."""
     found = [
@@ -152,6 +166,7 @@ def page(
         for row in rows
         if (cwds is None or row.cwd in cwds)
         and not (titled and row.title is None)
+        and archived in (None, row.archived)
         and (after is None or place_of(row) < after)
     ]
     return heapq.nlargest(len(found) if limit is None else limit, found, key=place_of)
@@ -194,7 +209,8 @@ def row_of(values: tuple[Any, ...]) -> SessionRow:
     SQLite guarantees the type of no column, and disks fail.
     """
     read = _Reader()
-    session_id, cwd, directories, title, created_at, updated_at, events, size, contents_size, droppable_size = values
+    session_id, cwd, directories, title, created_at, updated_at, events, *rest = values
+    size, contents_size, droppable_size, archived = rest
     return SessionRow(
         session_id=SessionId(read.text("id", session_id) or ""),
         cwd=read.path("directory", cwd),
@@ -206,6 +222,7 @@ def row_of(values: tuple[Any, ...]) -> SessionRow:
         size=read.count("size", size),
         contents_size=read.count("size of contents", contents_size),
         droppable_size=read.count("size of values", droppable_size),
+        archived=read.count("mark of the archive", archived) > 0,
         damage=tuple(read.damage),
     )
 

@@ -12,6 +12,7 @@ import pytest
 from engine.core.ids import SessionId
 from engine.core.text import TITLE_CHARS
 from engine.log.store.memory import MemoryStore
+from tests.support.gates import Gate
 from tests.support.memory import Client
 
 pytestmark = pytest.mark.anyio
@@ -122,6 +123,43 @@ async def test_a_title_that_the_client_sets_is_kept(agent: Client, tmp_path: Pat
     await agent.call("session/load", where)
     assert agent.updates("session_info_update")[-1]["title"] == "Closed"
     assert await agent.call("session/status", {"sessionId": session}) == {"status": "open"}
+
+
+async def test_an_archived_session_is_closed_and_listed_apart(
+    agent: Client, store: MemoryStore, tmp_path: Path, gate: Gate
+) -> None:
+    await agent.initialize()
+    kept = await named(agent, store, tmp_path)
+    gone = await named(agent, store, tmp_path)
+    running = await agent.begin_prompt(gone, gate.source)
+    await gate.reached()
+    archiving = await agent.begin("session/archive", {"sessionId": gone})
+    assert (await agent.response(running))["result"]["stopReason"] == "cancelled"
+    assert (await agent.response(archiving))["result"] == {}
+    assert await agent.call("session/archive", {"sessionId": gone}) == {}
+    assert await agent.call("session/status", {"sessionId": gone}) == {"status": "saved"}
+
+    async def listed(**which: Any) -> dict[str, bool]:
+        found = await agent.call("session/list", {"cwd": str(tmp_path), **which})
+        return {row["sessionId"]: row["archived"] for row in found["sessions"]}
+
+    assert await listed() == await listed(archived=None) == await listed(archived="exclude") == {kept: False}
+    assert await listed(archived="only") == {gone: True}
+    assert await listed(archived="include") == {kept: False, gone: True}
+    for unknown in ("", "_others", "all", 7):
+        assert (await agent.error("session/list", {"archived": unknown}))["code"] == -32602
+    await agent.call("session/load", {"sessionId": gone, "cwd": str(tmp_path), "mcpServers": []})
+    assert await listed(archived="only") == {gone: True}
+    fork = await agent.call("session/fork", {"sessionId": gone, "cwd": str(tmp_path)})
+    await agent.prompt(fork["sessionId"], "1")
+    assert await listed() == {kept: False, fork["sessionId"]: False}
+    await agent.call("session/unarchive", {"sessionId": gone})
+    await agent.call("session/unarchive", {"sessionId": kept})
+    await agent.prompt(gone, "1")  # it was not closed
+    assert set(await listed()) == {kept, gone, fork["sessionId"]}
+    for method in ("session/archive", "session/unarchive"):
+        error = await agent.error(method, {"sessionId": "ses_none"})
+        assert (error["code"], error["data"]) == (-32002, {"sessionId": "ses_none"})
 
 
 async def test_titles_that_cannot_be_set_are_refused(agent: Client, tmp_path: Path) -> None:

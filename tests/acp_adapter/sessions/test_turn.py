@@ -65,6 +65,8 @@ async def test_every_method_and_update_occurs_and_is_valid(store: MemoryStore, t
         assert await agent.call("session/status", {"sessionId": session}) == {"status": "open"}
         assert await agent.call("session/set_title", {"sessionId": session, "title": "Notes"}) == {"title": "Notes"}
         fork = (await agent.call("session/fork", where))["sessionId"]
+        assert await agent.call("session/archive", {"sessionId": fork}) == {}
+        assert await agent.call("session/unarchive", {"sessionId": fork}) == {}
         assert await agent.call("session/delete", {"sessionId": fork}) == {}
         assert [row["sessionId"] for row in (await agent.call("session/list", {}))["sessions"]] == [session]
         assert await agent.call("session/delete", {"sessionId": session}) == {}
@@ -98,7 +100,8 @@ async def test_what_is_advertised_is_served(agent: Client) -> None:
     methods = {"title": "set_title"}
     advertised = {f"session/{methods.get(name, name)}" for name in capabilities["sessionCapabilities"]}
     advertised.remove("session/additionalDirectories")
-    served = ("list", "delete", "resume", "close", "fork", "status", "set_title")
+    advertised.add("session/unarchive")
+    served = ("list", "delete", "resume", "close", "fork", "archive", "unarchive", "status", "set_title")
     assert advertised == {f"session/{name}" for name in served}
     for method in advertised | {"session/load", "session/set_mode", "session/set_config_option"}:
         assert (await agent.error(method, {"sessionId": 7, "cwd": "relative"}))["code"] == -32602

@@ -286,11 +286,14 @@ RESPONSES: list[tuple[str, WireModel]] = [
     (
         "session/list",
         stored_sessions.ListSessionsResponse(
-            sessions=[stored_sessions.SessionInfo(session_id="s", cwd="/w", title="t", updated_at="t")], next_cursor="2"
+            sessions=[stored_sessions.SessionInfo(session_id="s", cwd="/w", title="t", updated_at="t", archived=True)],
+            next_cursor="2",
         ),
     ),
     ("session/set_title", stored_sessions.SetSessionTitleResponse(title="t")),
     ("session/status", stored_sessions.SessionStatusResponse(status="saved")),
+    ("session/archive", Empty()),
+    ("session/unarchive", Empty()),
     ("session/delete", Empty()),
     ("session/close", Empty()),
     ("session/prompt", prompts.PromptResponse(stop_reason="end_turn", meta={"x": 1})),

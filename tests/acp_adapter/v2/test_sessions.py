@@ -84,6 +84,8 @@ async def test_every_method_and_update_occurs_and_is_valid(store: MemoryStore, t
         assert await agent.call("session/status", {"sessionId": session}) == {"status": "open"}
         assert await agent.call("session/set_title", {"sessionId": session, "title": "Notes"}) == {"title": "Notes"}
         fork = (await agent.call("session/fork", where))["sessionId"]
+        assert await agent.call("session/archive", {"sessionId": fork}) == {}
+        assert await agent.call("session/unarchive", {"sessionId": fork}) == {}
         assert await agent.call("session/delete", {"sessionId": fork}) == {}
         assert [row["sessionId"] for row in (await agent.call("session/list", {}))["sessions"]] == [session]
         assert await agent.call("session/delete", {"sessionId": session}) == {}
@@ -99,7 +101,7 @@ async def test_every_method_and_update_occurs_and_is_valid(store: MemoryStore, t
 async def test_what_is_advertised_is_served(agent: Client) -> None:
     answer = await initialize(agent)
     session = answer["capabilities"]["session"]
-    assert set(session) == {"prompt", "mcp", "delete", "additionalDirectories", "fork", "status", "title"}
+    assert set(session) == {"prompt", "mcp", "delete", "additionalDirectories", "fork", "archive", "status", "title"}
     assert (set(session["prompt"]), set(session["mcp"])) == ({"image", "embeddedContext"}, {"stdio", "http"})
     assert all(marker == {} for marker in (*session["prompt"].values(), *session["mcp"].values(), session["delete"]))
     assert (answer["info"]["name"], [method["type"] for method in answer["authMethods"]]) == ("rewindow", ["agent"])

@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from engine.cli.output import size
-from engine.cli.sessions import seconds_of
+from engine.cli.sessions import NO_ARCHIVED, seconds_of
 from engine.core.ids import SessionId
 from engine.log.store.schema import digest_of
 from tests.support.archives import answered, values_kept
@@ -75,6 +75,16 @@ def test_sessions_of_one_directory(home: Home) -> None:
     assert [line.split()[0] for line in home.run("sessions", "--cwd", "/home").stdout.splitlines()[1:]] == [B]
     assert home.run("sessions", "--cwd", "/work/").stdout.count("\n") == 3
     assert home.run("sessions", "--cwd", "/nowhere").stdout == "No sessions in /nowhere.\n"
+
+
+def test_archived_sessions_are_listed_apart(home: Home) -> None:
+    assert home.run("sessions", "--archived").stdout == f"{NO_ARCHIVED}\n"
+    with closing(home.store()) as store:
+        store.archive(SessionId(A), True)
+    assert [line.split()[0] for line in home.run("sessions").stdout.splitlines()[1:]] == [B, "other"]
+    listed = json.loads(home.run("sessions", "--archived", "--json").stdout)
+    assert [(row["session_id"], row["archived"]) for row in listed] == [(A, True)]
+    assert home.run("show", A).returncode == 0
 
 
 def test_without_sessions_the_list_says_what_to_do(empty: Home) -> None:

@@ -172,6 +172,30 @@ def test_a_title_is_kept_whenever_it_is_set(store: Store) -> None:
         store.retitle(A, "not held")
 
 
+def test_an_archived_session_is_listed_apart(store: Store) -> None:
+    begun(store, A, events=1)
+    begun(store, B, events=1)
+    with pytest.raises(SessionInUseError):
+        store.archive(A, True)
+    store.release(A)
+    before = store.row(A)
+    store.archive(A, True)
+    store.archive(A, True)
+    assert store.row(A) == replace(before, archived=True)
+    listed = {which: {row.session_id for row in store.rows(archived=which)} for which in (None, False, True)}
+    assert listed == {None: {A, B}, False: {B}, True: {A}}
+    store.acquire(A, Recorder())
+    store.submit(A, message(1))
+    store.release(A)
+    assert store.row(A).archived
+    store.acquire(A, Recorder())
+    store.archive(A, False)  # which takes nothing from the process that has it
+    assert not store.row(A).archived
+    for archived in (True, False):
+        with pytest.raises(SessionNotFoundError):
+            store.archive(UNKNOWN, archived)
+
+
 def test_a_session_is_continued_where_it_ended(store: Store) -> None:
     begun(store, events=3)
     store.release(A)
