@@ -46,6 +46,7 @@ class NameValue(ForgivingModel):
 class McpServerStdio(ForgivingModel):
     """A server that the agent starts."""
 
+    strict_fields = frozenset({"args", "env"})
     type: Literal["stdio"] = "stdio"
     name: str
     command: str
@@ -54,6 +55,7 @@ class McpServerStdio(ForgivingModel):
 
 
 class McpServerHttp(ForgivingModel):
+    strict_fields = frozenset({"headers"})
     type: Literal["http"] = "http"
     name: str
     url: str

@@ -121,6 +121,8 @@ class Cases:
             any(self.reads(_joined({}, branch), value) for branch in schema[key]) for key in _UNIONS if key in schema
         ):
             return False
+        if "not" in schema and self.reads(schema["not"], value):
+            return False
         if ("const" in schema and value != schema["const"]) or ("enum" in schema and value not in schema["enum"]):
             return False
         if "type" in schema and not _has_type(schema["type"], value):
