@@ -1,17 +1,15 @@
 """The suite for agents of version 2 of the Agent Client Protocol, a draft, as far as its schema has sentences for it.
 
-The client asks for version 2. A turn ends with an update, not with the response of its prompt. What JSON-RPC demands of
-an agent is judged by the suite for version 1, because it is the same.
+The client asks for version 2. A turn ends with an update, not with the response of its prompt. `acp2_messages` has what
+is demanded of single messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any, Final
 
-from conformance.documents import Source, json_document
-from conformance.driver import Answer, Driver, StoppedError
+from conformance.driver import Driver
 from conformance.judging import (
     PASS,
     Judge,
@@ -26,13 +24,12 @@ from conformance.judging import (
     skipped,
     unanswered_reason,
 )
-from conformance.schema import Check, Schema
 from conformance.suite import Scenario, Suite
+from conformance.suites import acp2_messages
+from conformance.suites.acp2 import VERSION, begin, definition, open_session, schema
 from conformance.traffic import Message, Traffic
 from conformance.values import Object, as_list, as_object, as_text, at, is_object
 
-VERSION: Final = 2
-DOCUMENT: Final = "acp2.schema"
 _HIGHEST: Final = 65535
 _AUTH_REQUIRED: Final = -32000
 _INVALID_PARAMS: Final = -32602
@@ -41,35 +38,7 @@ _INSTANT_MS: Final = 100
 """A slow turn that takes less may end before the agent reads a pending cancel."""
 
 
-def _schema(place: str, quote: str) -> Source:
-    return Source(DOCUMENT, place, quote)
-
-
 # --- the client -------------------------------------------------------------------------------------------------------
-
-
-def _begin(driver: Driver, version: int = VERSION, *, permit: str = "allow") -> Object:
-    """Initialize as an editor that answers permissions, and authenticate if the user chose a method."""
-    driver.answerers["session/request_permission"] = lambda params: _choose(params, permit)
-    info = {"name": "rewindow-conformance", "version": "1"}
-    result = driver.call("initialize", {"protocolVersion": version, "info": info, "capabilities": {}})
-    if driver.options.auth is not None:
-        driver.call("auth/login", {"methodId": driver.options.auth})
-    return result
-
-
-def _choose(params: Object, permit: str) -> Answer:
-    options = [as_object(option) for option in as_list(params.get("options"))]
-    alike = [option for option in options if as_text(option.get("kind")).startswith(permit)]
-    chosen = as_text((alike or options or [{}])[0].get("optionId"))
-    return Answer(result={"outcome": {"outcome": "selected", "optionId": chosen}})
-
-
-def _open(driver: Driver) -> str:
-    session = as_text(driver.call("session/new", {"cwd": driver.options.cwd}).get("sessionId"))
-    if not session:
-        raise StoppedError("session/new was answered without a sessionId")
-    return session
 
 
 def _prompt(driver: Driver, session: str, text: str, label: str = "") -> int:
@@ -106,8 +75,8 @@ def _works(message: Object) -> bool:
 
 
 def _opening(driver: Driver) -> None:
-    _begin(driver)
-    session = _open(driver)
+    begin(driver)
+    session = open_session(driver)
     _turn(driver, session, driver.options.prompt, "turn")
     _turn(driver, session, driver.options.slow_prompt, "slow-turn")
 
@@ -121,7 +90,7 @@ def _asking(version: int) -> Object:
 
 
 def _authenticating(driver: Driver) -> None:
-    offered = as_list(_begin(driver).get("authMethods"))
+    offered = as_list(begin(driver).get("authMethods"))
     if not offered:
         driver.mark("no-methods")
         return
@@ -129,13 +98,13 @@ def _authenticating(driver: Driver) -> None:
 
 
 def _tools(driver: Driver) -> None:
-    _begin(driver)
-    _turn(driver, _open(driver), driver.options.tool_prompt)
+    begin(driver)
+    _turn(driver, open_session(driver), driver.options.tool_prompt)
 
 
 def _cancelling(driver: Driver) -> None:
-    _begin(driver)
-    session = _open(driver)
+    begin(driver)
+    session = open_session(driver)
     before = _prompt(driver, session, driver.options.slow_prompt, "cancelled")
     driver.wait(_works)
     driver.notify("session/cancel", {"sessionId": session})
@@ -143,8 +112,8 @@ def _cancelling(driver: Driver) -> None:
 
 
 def _closing(driver: Driver) -> None:
-    _begin(driver)
-    session = _open(driver)
+    begin(driver)
+    session = open_session(driver)
     _prompt(driver, session, driver.options.slow_prompt, "closed-turn")
     driver.wait(_works)
     driver.response(driver.request("session/close", {"sessionId": session}, label="close"))
@@ -152,13 +121,13 @@ def _closing(driver: Driver) -> None:
 
 
 def _closing_unknown(driver: Driver) -> None:
-    _begin(driver)
+    begin(driver)
     driver.response(driver.request("session/close", {"sessionId": "no-such-session"}, label="close-unknown"))
 
 
 def _resuming(driver: Driver) -> None:
-    _begin(driver)
-    session = _open(driver)
+    begin(driver)
+    session = open_session(driver)
     _turn(driver, session, driver.options.prompt, "told")
     driver.call("session/close", {"sessionId": session})
     where = {"sessionId": session, "cwd": driver.options.cwd}
@@ -166,15 +135,15 @@ def _resuming(driver: Driver) -> None:
 
 
 def _resuming_elsewhere(driver: Driver) -> None:
-    _begin(driver)
-    session = _open(driver)
+    begin(driver)
+    session = open_session(driver)
     _turn(driver, session, driver.options.prompt)
     where = {"sessionId": session, "cwd": driver.options.cwd}
     driver.response(driver.request("session/resume", {**where, "replayFrom": {"type": "_nowhere"}}, label="cursor"))
 
 
 def _configuring(driver: Driver) -> None:
-    _begin(driver)
+    begin(driver)
     opened = driver.call("session/new", {"cwd": driver.options.cwd})
     options = [as_object(option) for option in as_list(opened.get("configOptions"))]
     if not options:
@@ -190,22 +159,12 @@ def _configuring(driver: Driver) -> None:
 
 
 def _listing(driver: Driver) -> None:
-    _begin(driver)
-    _turn(driver, _open(driver), driver.options.prompt)
+    begin(driver)
+    _turn(driver, open_session(driver), driver.options.prompt)
     driver.response(driver.request("session/list", {}))
 
 
 # --- judges -----------------------------------------------------------------------------------------------------------
-
-
-@cache
-def _compiled() -> Schema:
-    return Schema(json_document(DOCUMENT))
-
-
-@cache
-def _definition(name: str) -> Check:
-    return _compiled().definition(name)
 
 
 def _results_fit(method: str, name: str) -> Judge:
@@ -216,7 +175,7 @@ def _results_fit(method: str, name: str) -> Judge:
         return [each.answer for each in requests if each.answer is not None and each.succeeded]
 
     def problem(answer: Message) -> str:
-        wrong = _definition(name)(answer.object.get("result"))
+        wrong = definition(name)(answer.object.get("result"))
         return f"the result of {method}: {wrong}" if wrong else ""
 
     return every(found, problem, lambda: skipped(f"{method} was never answered with a result"))
@@ -229,7 +188,7 @@ def _params_fit(method: str, name: str, *, notification: bool = False) -> Judge:
         return traffic.notifications("server", method) if notification else traffic.requests("server", method)
 
     def problem(message: Message) -> str:
-        wrong = _definition(name)(message.object.get("params"))
+        wrong = definition(name)(message.object.get("params"))
         return f"the params of {method}: {wrong}" if wrong else ""
 
     return every(found, problem, lambda: skipped(f"the agent never sent {method}"))
@@ -446,7 +405,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-INIT-001",
         "mandatory",
         "The result of initialize has the schema's shape.",
-        _schema("/$defs/InitializeResponse/required", '["protocolVersion", "info"]'),
+        schema("/$defs/InitializeResponse/required", '["protocolVersion", "info"]'),
         _results_fit("initialize", "InitializeResponse"),
         violation='{"protocolVersion":2,"agentCapabilities":{}}',
     ),
@@ -454,7 +413,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-INIT-002",
         "advisory",
         "An agent answers a version that it does not know with the highest one that it speaks.",
-        _schema(
+        schema(
             "/$defs/InitializeResponse/properties/protocolVersion",
             "The highest protocol version supported by the agent that is at or below the version requested by the "
             "client.",
@@ -467,7 +426,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-AUTH-001",
         "mandatory",
         "An agent that offers authentication methods has auth/login.",
-        _schema(
+        schema(
             "/$defs/InitializeResponse/properties/authMethods",
             "Supplying one or more methods means the agent MUST support both `auth/login` and `auth/logout`.",
         ),
@@ -479,7 +438,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-NEW-001",
         "mandatory",
         "The result of session/new has the schema's shape.",
-        _schema("/$defs/NewSessionResponse/required", '["sessionId"]'),
+        schema("/$defs/NewSessionResponse/required", '["sessionId"]'),
         _results_fit("session/new", "NewSessionResponse"),
         violation='{"sessionId":"s1","configOptions":null}',
     ),
@@ -487,7 +446,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-LIST-001",
         "mandatory",
         "The result of session/list has the schema's shape.",
-        _schema("/$defs/ListSessionsResponse/required", '["sessions"]'),
+        schema("/$defs/ListSessionsResponse/required", '["sessions"]'),
         _results_fit("session/list", "ListSessionsResponse"),
         scenario="list",
         violation='{"sessions":[{"cwd":"/project"}]}',
@@ -496,7 +455,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-PROMPT-001",
         "mandatory",
         "The result of a prompt has the id of its message.",
-        _schema("/$defs/PromptResponse/required", '["messageId"]'),
+        schema("/$defs/PromptResponse/required", '["messageId"]'),
         _results_fit("session/prompt", "PromptResponse"),
         violation='{"stopReason":"end_turn"}',
     ),
@@ -504,7 +463,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-PROMPT-002",
         "advisory",
         "An agent shows the message of each prompt that it accepts.",
-        _schema(
+        schema(
             "/$defs/PromptResponse/properties/messageId",
             "Agents must echo the message during the live session, but are not required to retain it.",
         ),
@@ -515,7 +474,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-UPDATE-001",
         "mandatory",
         "Each update has the schema's shape.",
-        _schema("/$defs/UpdateSessionNotification/required", '["sessionId", "update"]'),
+        schema("/$defs/UpdateSessionNotification/required", '["sessionId", "update"]'),
         _params_fit("session/update", "UpdateSessionNotification", notification=True),
         violation='{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello."}}',
     ),
@@ -523,7 +482,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-STATE-001",
         "mandatory",
         "A turn begins with the state running or requires_action, and ends with idle.",
-        _schema(
+        schema(
             "/$defs/StateUpdate",
             "Either way, the agent MUST report `running` when foreground work starts, or `requires_action` if it "
             "starts blocked on user action, and `idle` when it ends.",
@@ -536,7 +495,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-STATE-002",
         "advisory",
         "The idle state at the end of a turn has a stop reason.",
-        _schema("/$defs/StateUpdate", "The agent SHOULD include a stop reason on that idle update."),
+        schema("/$defs/StateUpdate", "The agent SHOULD include a stop reason on that idle update."),
         _gives_a_reason,
         scenario="opening",
         violation='{"sessionUpdate":"state_update","state":"idle"}',
@@ -545,7 +504,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-PERM-001",
         "mandatory",
         "A permission request has the schema's shape.",
-        _schema("/$defs/RequestPermissionRequest/required", '["sessionId", "title", "options"]'),
+        schema("/$defs/RequestPermissionRequest/required", '["sessionId", "title", "options"]'),
         _params_fit("session/request_permission", "RequestPermissionRequest"),
         scenario="tool-turn",
         violation='{"sessionId":"s1","toolCall":{"toolCallId":"c1"},"options":[]}',
@@ -554,7 +513,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-CANCEL-001",
         "mandatory",
         "A cancelled turn ends with the stop reason cancelled.",
-        _schema(
+        schema(
             "/$defs/IdleStateUpdate/anyOf/4",
             "Agents MUST report this stop reason on an idle `state_update` when cancellation ends active foreground "
             "work, even if aborting causes exceptions.",
@@ -567,7 +526,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-CLOSE-001",
         "mandatory",
         "Closing a session ends its turn as cancelled, before the response.",
-        _schema(
+        schema(
             "/$defs/CloseSessionRequest",
             "When closing cancels active foreground work, the Agent MUST send the final updates for that work and the "
             'idle `state_update` with `stopReason: "cancelled"` before responding successfully to `session/close`.',
@@ -580,7 +539,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-CLOSE-002",
         "advisory",
         "Nothing follows the response to session/close.",
-        _schema(
+        schema(
             "/$defs/CloseSessionRequest",
             "After the close response, the Agent sends no other messages for the session on that connection.",
         ),
@@ -592,7 +551,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-CLOSE-003",
         "advisory",
         "Closing a session that does not exist succeeds.",
-        _schema("/$defs/CloseSessionRequest", "Closing a session that does not exist or is not active SHOULD succeed"),
+        schema("/$defs/CloseSessionRequest", "Closing a session that does not exist or is not active SHOULD succeed"),
         _succeeds("close-unknown"),
         scenario="close-unknown",
         violation='"code":-32002',
@@ -601,7 +560,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-RESUME-001",
         "mandatory",
         "A state_update precedes the response to session/resume.",
-        _schema(
+        schema(
             "/$defs/ResumeSessionResponse",
             "The agent MUST send a current `state_update` after any requested history replay and before this response, "
             "even without replay.",
@@ -614,7 +573,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-RESUME-002",
         "advisory",
         "A replayed message keeps its id.",
-        _schema(
+        schema(
             "/$defs/PromptResponse/properties/messageId",
             "If retained and replayed, the message keeps this identifier.",
         ),
@@ -626,7 +585,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-RESUME-003",
         "mandatory",
         "An unknown replay cursor is refused with -32602.",
-        _schema(
+        schema(
             "/$defs/ResumeSessionRequest/properties/replayFrom",
             "Agents MUST reject unsupported cursor types or malformed cursor values with `-32602` (Invalid params)",
         ),
@@ -638,7 +597,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-CONFIG-001",
         "mandatory",
         "The result of session/set_config_option has the schema's shape.",
-        _schema("/$defs/SetSessionConfigOptionResponse/required", '["configOptions"]'),
+        schema("/$defs/SetSessionConfigOptionResponse/required", '["configOptions"]'),
         _results_fit("session/set_config_option", "SetSessionConfigOptionResponse"),
         scenario="config-options",
         violation="{}",
@@ -647,7 +606,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "ACP2-A-CONFIG-002",
         "mandatory",
         "An unknown option is refused with -32602.",
-        _schema(
+        schema(
             "/$defs/SetSessionConfigOptionRequest",
             "Agents MUST reject an unknown `configId` or invalid value with `-32602` and leave the configuration "
             "unchanged.",
@@ -672,10 +631,11 @@ SUITE: Final = Suite(
     name="acp2-agent",
     title="Agent Client Protocol 2 (draft), agents",
     subject="server",
-    requirements=REQUIREMENTS,
+    requirements=(*REQUIREMENTS, *acp2_messages.REQUIREMENTS),
     opening=Scenario("opening", "Open a session, and run a normal turn and a slow one.", _opening, alone=True),
     scenarios=(
         *(Scenario(name, text, run) for name, text, run in _SCENARIOS),
+        *acp2_messages.SCENARIOS,
         Scenario("cancel", "Cancel a slow turn.", _cancelling, alone=True),
         Scenario("close", "Close a session during a slow turn.", _closing, alone=True),
     ),

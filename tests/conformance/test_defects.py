@@ -90,7 +90,14 @@ SHOWN_BY = {
         "ACP1-A-CONFIG-009": "config-options",
         "ACP1-A-CONFIG-010": "three-sessions",
     },
-    "acp-2": {},
+    "acp-2": {
+        "ACP2-A-FRAME-001": "array",
+        "ACP2-A-RPC-001": "list",
+        "ACP2-A-RPC-002": "list",
+        "ACP2-A-RPC-003": "resume-cursor",
+        "ACP2-A-RPC-004": "list",
+        "ACP2-A-RPC-010": "list",
+    },
     "acp-client": {
         "ACP1-C-RPC-001": "everything-offered",
         "ACP1-C-RPC-002": "malformed-lines",

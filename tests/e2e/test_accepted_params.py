@@ -114,10 +114,8 @@ def is_refused(case: Case) -> bool:
         or (case.method == "session/prompt" and not blocks)
         or any(block.get("type") not in SERVED_BLOCKS for block in blocks)
         or any(server.get("type") not in SERVED_SERVERS for server in servers)
-        or case.method == "session/set_config_option"
-        and params.get("type") not in (None, "id")
-        or case.method == "session/resume"
-        and as_object(params.get("replayFrom")).get("type") not in (None, "start")
+        or (case.method == "session/set_config_option" and params.get("type") not in (None, "id"))
+        or (case.method == "session/resume" and as_object(params.get("replayFrom")).get("type") not in (None, "start"))
         or any("blob" in as_object(block.get("resource")) for block in blocks)
     )
 

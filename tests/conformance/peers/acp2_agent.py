@@ -9,6 +9,7 @@ from line_peer import LinePeer, Message
 
 SLOW_STEPS = 30
 SLOW_STEP = 0.1
+NAMING = ("session/prompt", "session/set_config_option", "session/resume")
 OPTIONS = [{"value": "small", "name": "Small"}, {"value": "large", "name": "Large"}]
 
 
@@ -36,10 +37,13 @@ class Agent(LinePeer):
     def take(self, message: Message) -> None:
         params = message.get("params") or {}
         if "id" not in message:
-            if message["method"] == "session/cancel":
-                self.cancel(self.sessions[params["sessionId"]])
+            self.take_notification(message["method"], params)
             return
         self.asked[repr(message["id"])] = message
+        named = params.get("sessionId")
+        if message["method"] in NAMING and named not in self.sessions:
+            self.refuse_unknown(message, named)
+            return
         handler = {
             "initialize": self.initialize,
             "auth/login": self.login,
@@ -54,6 +58,14 @@ class Agent(LinePeer):
             self.refuse(message, -32601, "Method not found")
         else:
             handler(message, params)
+
+    def take_notification(self, method: str, params: Message) -> None:
+        if method == "session/cancel":
+            self.cancel(self.sessions[params["sessionId"]])
+
+    def refuse_unknown(self, request: Message, session: Any) -> None:
+        error = {"code": -32002, "message": "Resource not found", "data": {"sessionId": session}}
+        self.send({"jsonrpc": "2.0", "id": request["id"], "error": error})
 
     def take_answer(self, message: Message) -> None:
         goes_on = self.calls.pop(message.get("id"), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -36,6 +37,11 @@ def call(method: str) -> Match:
 rewrite = partial(changes.rewrite, Agent)
 drop = partial(changes.drop, Agent)
 changed = partial(changes.changed, Agent)
+followed = partial(changes.followed, Agent)
+refuse = partial(changes.refuse, Agent)
+ignore = partial(changes.ignore, Agent)
+dies = partial(changes.dies, Agent)
+deaf = partial(changes.deaf, Agent)
 
 
 def put(*path: str, value: Any) -> Callable[[Message], None]:
@@ -138,7 +144,61 @@ def cancel_with_error(agent: Agent, usual: Callable[..., object], message: Messa
         agent.end(session, "_stopped")
 
 
+def asks(method: str) -> Match:
+    """Match requests of the client."""
+    return lambda _, m: m.get("method") == method and "id" in m
+
+
+def without_id(code: int) -> Match:
+    """Match errors with this code and without an id."""
+    return lambda _, m: m.get("id", 0) is None and m["error"]["code"] == code
+
+
+def answer_notes(agent: Agent, usual: Callable[..., object], method: str, params: Message) -> None:
+    if method == "_rewindow_conformance/note":
+        agent.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32601, "message": "Method not found"}})
+    usual(method, params)
+
+
+def take_batches(agent: Agent, usual: Callable[..., object], line: bytes) -> None:
+    """Perform what is in an array, one by one."""
+    requests = json.loads(line) if line.startswith(b"[") else []
+    for each in requests:
+        agent.take(each)
+    if not requests:
+        usual(line)
+
+
+def answer_batches(agent: Agent, usual: Callable[..., object], line: bytes) -> None:
+    """Answer an array with an array, and with the error."""
+    usual(line)
+    if line.startswith(b"[{"):
+        agent.world.write(b"[]\n")
+
+
+def count_in_halves(agent: Agent, usual: Callable[..., object], session: Message) -> None:
+    agent.next_id += 0.5  # type: ignore[assignment]
+    usual(session)
+
+
 DEFECTS: dict[str, Defect] = {
+    "ACP2-A-FRAME-001": changed("take_line", answer_batches),
+    "ACP2-A-FRAME-002": dies(lambda line: line == b"5"),
+    "ACP2-A-FRAME-003": drop(without_id(-32700)),
+    "ACP2-A-FRAME-004": deaf(lambda line: line == b"{}"),
+    "ACP2-A-FRAME-005": changed("take_line", take_batches),
+    "ACP2-A-RPC-001": rewrite(result("session/list"), cut("jsonrpc")),
+    "ACP2-A-RPC-002": rewrite(result("session/list"), put("error", value={"code": 1, "message": "both"})),
+    "ACP2-A-RPC-003": rewrite(lambda _, m: m.get("error", {}).get("code") == -32602, cut("error", "message")),
+    "ACP2-A-RPC-004": followed(result("session/list"), lambda _, m: [m]),
+    "ACP2-A-RPC-005": changed("take_notification", answer_notes),
+    "ACP2-A-RPC-006": rewrite(lambda _, m: m.get("id") == "7", put("id", value=7)),
+    "ACP2-A-RPC-007": changed("use_tool", count_in_halves),
+    "ACP2-A-RPC-008": ignore(asks("session/rewindow_conformance")),
+    "ACP2-A-RPC-009": refuse(asks("_rewindow_conformance/unknown")),
+    "ACP2-A-RPC-010": ignore(asks("session/list")),
+    "ACP2-A-SESSION-001": refuse(lambda agent, m: m.get("method") == "session/prompt" and not agent.sessions),
+    "ACP2-A-SESSION-002": rewrite(lambda _, m: m.get("error", {}).get("code") == -32002, cut("error", "data")),
     "ACP2-A-INIT-001": rewrite(result("initialize"), cut("result", "info")),
     "ACP2-A-INIT-002": changed("initialize", echo_version),
     "ACP2-A-AUTH-001": changed("login", no_login),
