@@ -1,8 +1,8 @@
 """Updates for the session itself: mode, options, title, usage, sandbox, MCP servers, slash commands.
 
 A namespace that was rebuilt with differences is a tool call, because editors show these in the conversation. News of
-the sandbox and of servers are notices if the editor shows these, else thoughts, which it folds. They are told when they
-happen, so a load has none.
+the sandbox and of servers are notices if the editor shows these, else thoughts of one line: an editor may show these
+unfolded. They are told when they happen, so a load has none.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from acp_adapter.updates.shapes import (
 from acp_adapter.wire import WireModel, given
 from engine import COMMANDS, CommandRow, ModelDelayed, ModelRetried, OptionValues
 from engine.context.tail.feed import connected_sentence, lost_sentence
-from engine.context.tail.rights import entered_sentence
+from engine.context.tail.rights import entered_line, entered_sentence
 from engine.core.text import plural, printable
 from engine.log.events import SessionEvent
 from engine.log.events.session import (
@@ -163,7 +163,11 @@ def _told(
         severity = "warning" if is_bad else "info"
         news: WireModel = Notice(severity=severity, title=printable(title), description=printable(sentence))
     else:
-        text = TextContent(text=printable(sentence))
+        line = sentence
+        if isinstance(event, DomainEntered):
+            line = entered_line(event)
+            line = line[:1].upper() + line[1:]
+        text = TextContent(text=printable(line))
         news = AgentThoughtChunk(content=text, message_id=f"news_{event.event_id}")
     return shown, [news, *question]
 

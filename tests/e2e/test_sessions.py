@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from engine.context.tail.rights import entered_line, entered_sentence
+from engine.log.events.codec import decode
+from engine.log.events.session import DomainEntered
 from tests.support.agents import Agent
 from tests.support.scripts import (
     last_value,
     load,
     logged,
+    scripted,
     transcript,
 )
 
@@ -121,3 +126,22 @@ def test_another_process_can_read_a_session_that_is_open(agent: Agent, tmp_path:
     kinds = [event["kind"] for event in logged(tmp_path / "state", session)]
     assert kinds[0] == "session_opened"
     assert kinds[-1] == "run_stop"
+
+
+# --- the sandbox ------------------------------------------------------------------------------------------------------
+
+
+def test_the_sandbox_is_one_line_and_a_command_tells_the_rest(tmp_path: Path, project: Path) -> None:
+    model = scripted(tmp_path, {"statement": "1"}, {"text": "Done."})
+    with Agent(tmp_path / "state", "--model", model) as agent:
+        session = agent.open(project)
+        assert agent.prompt(session, "go") == "end_turn"
+        logs = [decode(json.dumps(event).encode()) for event in logged(tmp_path / "state", session)]
+        (entered,) = (event for event in logs if isinstance(event, DomainEntered))
+        (thought,) = agent.updates("agent_thought_chunk")
+        line = thought["content"]["text"]
+        assert line.lower() == entered_line(entered).lower()
+        assert line[0].isupper()
+        assert ("\n" in line, len(line) < 100) == (False, True)
+        assert agent.prompt(session, "/sandbox") == "end_turn"
+        assert agent.text().endswith(entered_sentence(entered))

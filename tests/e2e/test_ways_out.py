@@ -180,7 +180,17 @@ class Project:
         yield "seen.SetLod(3); seen"
 
 
-TYPED: Final = ("/tick", "/views", "/timeline", "/timeline 3", "/context", "/context 2", "/run seen", "/replay 3")
+TYPED: Final = (
+    "/sandbox",
+    "/tick",
+    "/views",
+    "/timeline",
+    "/timeline 3",
+    "/context",
+    "/context 2",
+    "/run seen",
+    "/replay 3",
+)
 
 
 # --- the agent --------------------------------------------------------------------------------------------------------

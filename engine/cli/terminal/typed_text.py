@@ -19,13 +19,11 @@ from typing import Final, NamedTuple, Protocol
 from msgspec import Struct
 
 from ...context.tail.results import shown_text
-from ...context.tail.rights import entered_sentence
 from ...core.python_source import parsed
 from ...core.text import as_printed, code_span, fenced, plural
 from ...core.toolbox import INJECTED, TOOLS
 from ...log.branches import BranchRow
 from ...log.events.conversation import Attachment
-from ...log.events.session import DomainEntered
 from ...log.timeline import Cell
 from ...session.commands.context import TAIL
 from ...session.commands.table import COMMANDS, help_line
@@ -168,13 +166,6 @@ def _open(session: Session, argument: str) -> str:
     return f"Statement {number}:\n{fenced(result)}" if result else f"Statement {number} has no output."
 
 
-def _sandbox(session: Session, _argument: str) -> str:
-    entered = next((event for event in reversed(session.path) if isinstance(event, DomainEntered)), None)
-    return (
-        "No model statement has run yet, so nothing is sandboxed." if entered is None else (entered_sentence(entered))
-    )
-
-
 def _exit(_session: Session, _argument: str) -> None:
     return None
 
@@ -185,7 +176,6 @@ LOCAL_COMMANDS: Final[dict[str, LocalCommand]] = {
         LocalCommand("mode", f"[{' | '.join(MODES)}]", "Show the mode, or set it", _mode, tuple(MODES)),
         LocalCommand("option", "[NAME VALUE]", "Show the session's options, or set one", _option, tuple(OPTIONS)),
         LocalCommand("open", "[K]", "Show the whole result of statement K; Ctrl-O opens the last folded one", _open),
-        LocalCommand("sandbox", "", "Show what statements may do without asking", _sandbox),
         LocalCommand("exit", "", "Leave; so do `quit` and Ctrl-D", _exit),
     )
 }

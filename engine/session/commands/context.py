@@ -1,13 +1,14 @@
-"""`/context`, `/views`, `/tick` and `/compact`: show and change what a model reads."""
+"""`/context`, `/views`, `/tick` and `/compact`: show and change what a model reads; and `/sandbox`, what it may do."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
+from ...context.tail.rights import entered_sentence
 from ...core.text import code_span, fenced, more, plural, printable
 from ...log.events.nodes import NodesTicked, TickApplied
-from ...log.events.session import ProjectionSent
+from ...log.events.session import DomainEntered, ProjectionSent
 from ..model_calls.context_text import ALL, breakdown_text, views_text
 from ..model_calls.projector import Projection
 from . import CommandContext
@@ -19,6 +20,13 @@ _FORESEEN: Final = 12
 _NO_TAIL: Final = "The next prompt has no last part: there are no handles and no changes."
 _NO_SUCH_VIEWS: Final = f"`/views` lists the newest handles, `/views {ALL}` all of them."
 _NOT_YET: Final = "The next prompt is not known yet; ask again when the turn has ended."
+
+NOTHING_SANDBOXED: Final = "No model statement has run yet, so nothing is sandboxed."
+
+
+def sandbox_glance(context: CommandContext, _argument: str) -> str:
+    entered = (event for event in reversed(context.runtime.parts.log.path) if isinstance(event, DomainEntered))
+    return next(map(entered_sentence, entered), NOTHING_SANDBOXED)
 
 
 async def context(context: CommandContext, argument: str) -> str:

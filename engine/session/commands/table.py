@@ -27,7 +27,7 @@ from ..requests import (
     UndoRequest,
 )
 from . import NO_CUSTOM, Command, CommandContext, CustomNames, glancing
-from .context import compact, context, context_glance, tick, views, views_glance
+from .context import compact, context, context_glance, sandbox_glance, tick, views, views_glance
 from .files import changes_glance, redo, undo, undo_or_redo
 from .model import cost_glance, model_glance
 from .timeline import (
@@ -121,6 +121,14 @@ COMMANDS: Final[dict[str, Command]] = {
             "Show what the model calls of the session took: tokens, and dollars by list price",
             glancing(cost_glance),
             cost_glance,
+        ),
+        Command(
+            "sandbox",
+            "",
+            "",
+            "Show what statements may do without asking",
+            glancing(sandbox_glance),
+            sandbox_glance,
         ),
         Command(
             "run",

@@ -12,6 +12,7 @@ from engine.core.tags import TAG_RULE
 from engine.log.events.conversation import ToolCall, UserMessage
 from engine.log.events.execution import ExecutionStarted
 from engine.log.store.memory import MemoryStore
+from engine.session.commands.context import NOTHING_SANDBOXED
 from engine.session.commands.table import COMMANDS
 from engine.session.commands.timeline import no_tagged_statement
 from engine.session.policy import MODES, OPTIONS
@@ -49,6 +50,7 @@ async def test_help_names_every_command_with_its_arguments(tmp_path: Path) -> No
         ("/timeline 1", "No statement has run yet."),
         ("/omit 1", "No statement has run yet."),
         ("/context tail", NO_TAIL),
+        ("/sandbox", NOTHING_SANDBOXED),
         ("/Views", "There is no command `/Views`. Did you mean `/views`? `/help` lists all."),
         ("/re", "There is no command `/re`. Did you mean `/rewind`, `/redo` or `/replay`? `/help` lists all."),
     ],

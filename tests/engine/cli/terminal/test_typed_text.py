@@ -18,13 +18,11 @@ from engine.cli.terminal.typed_text import (
     local_command_in,
     with_mentions,
 )
-from engine.context.tail.rights import entered_sentence
 from engine.core.ids import BranchId, ExecutionId, StatementId, ToolCallId
 from engine.log.branches import BranchRow
 from engine.log.event_log import EventLog
 from engine.log.events.conversation import Attachment
 from engine.log.events.execution import ExecutionFinished, StatementRecorded
-from engine.log.events.session import DomainEntered
 from engine.log.timeline import Cell, Timeline
 from engine.session.journal import CommandRow
 from engine.session.session import Session
@@ -64,7 +62,7 @@ def test_prompt_ends_with_enter_unless_a_backslash_precedes(text: str, then: str
 LONG = "\n".join(f"line {number}" for number in range(100))
 
 
-def session(*values: str | None, entered: DomainEntered | None = None) -> Session:
+def session(*values: str | None) -> Session:
     """What the commands look at of a session."""
     cells = [
         SimpleNamespace(
@@ -80,7 +78,7 @@ def session(*values: str | None, entered: DomainEntered | None = None) -> Sessio
         )
         for number, value in enumerate(values, 1)
     ]
-    return cast("Session", SimpleNamespace(cells=cells, path=[entered] if entered else []))
+    return cast("Session", SimpleNamespace(cells=cells))
 
 
 def answer(line: str, of: Session) -> str | None:
@@ -95,12 +93,6 @@ def test_open_shows_the_whole_result_of_a_statement() -> None:
     assert answer("/open", of) == "Statement 3 has no output."
     assert answer("/open 9", of) == "Statement `9` has no result."
     assert answer("/open", session()) == "No statement has run yet."
-
-
-def test_sandbox_says_what_the_line_in_the_session_leaves_out() -> None:
-    entered = DomainEntered(held=True, writable=("/home/me/project",))
-    assert answer("/sandbox", session(entered=entered)) == entered_sentence(entered)
-    assert "No model statement has run yet" in (answer("/sandbox", session()) or "")
 
 
 @pytest.mark.parametrize("word", ["exit", "quit", "exit()", "quit()", "/exit", " quit "])
