@@ -1,4 +1,4 @@
-"""Content blocks, which MCP defines too: shapes, and what a prompt's blocks are for the engine.
+"""Content blocks, which MCP defines too: shapes, and what those of prompts and system prompts are for the engine.
 
 The same in each version of the protocol. A prompt becomes texts, attachments and pictures, in the order in which they
 came. Kinds of content that no version advertises are refused. Source of the shapes: ACP v1 schema, `ContentBlock`.
@@ -166,6 +166,41 @@ def contents_in(blocks: Sequence[Mapping[str, object]]) -> list[ContentBlock]:
             content = from_wire(_Held, {"content": block}).content
             found += [] if isinstance(content, TextContent) else [content]
     return found
+
+
+# --- instructions -----------------------------------------------------------------------------------------------------
+
+
+class SystemPrompt(ForgivingModel):
+    """Instructions of the client. Unstable in the schema."""
+
+    strict_fields = frozenset({"mode", "content"})
+    mode: str
+    content: list[ContentBlock]
+
+
+ONLY_APPEND: Final = 'systemPrompt.mode: must be "append", because the agent\'s own instructions explain how it works'
+
+
+def read_instructions(prompt: SystemPrompt | None, meta: Mapping[str, Any] | None) -> str:
+    """Return the client's instructions; "" for none. Raises ProtocolError (invalid params).
+
+    Clients that are older than `systemPrompt` have it in `_meta`: a text, or `{"append": text}`. Both are added to the
+    agent's own instructions.
+    """
+    if prompt is None:
+        given = (meta or {}).get("systemPrompt")
+        text: object = cast("dict[str, Any]", given).get("append") if isinstance(given, dict) else given
+        return text if isinstance(text, str) else ""
+    if prompt.mode != "append":
+        raise _refused(ONLY_APPEND)
+    texts = [block.text for block in prompt.content if isinstance(block, TextContent)]
+    if not prompt.content or len(texts) < len(prompt.content):
+        raise _refused("systemPrompt.content: must be one or more text blocks")
+    return "\n\n".join(texts)
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
 
 
 def _name_in(uri: str) -> str:

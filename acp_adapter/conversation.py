@@ -93,7 +93,7 @@ class Conversation:
             notices=client.notices,
             booleans=client.booleans,
             echoes=not is_first,
-            condensations=not is_first,
+            condensations=client.condensations,
         )
         writer = version.writer(files.redactor.redact)
         self._writer = writer

@@ -125,20 +125,27 @@ def _auth_state(setup: ModelSetup | None, *, has_problem: bool) -> AuthState:
 async def _new(context: Plain, params: NewSession) -> OpenedSession:
     """Create a session. It is on disk before the response is sent."""
     connection = context.connection
+    instructions = connection.sessions.instructions(params.instructions)
     opening = connection.sessions.create(params.cwd, params.directories, params.servers)
-    return _opened(await connection.adopt(opening, context), connection)
+    conversation = await connection.adopt(opening, context)
+    return await _opened(conversation, connection, instructions)
 
 
 async def _load(context: Plain, params: OpenSession) -> OpenedSession:
     """Reopen a session and send its whole history before the response."""
-    connection = context.connection
-    return _opened(await connection.reopen(params, context, is_replayed=True), connection)
+    return await _reopened(context, params, is_replayed=True)
 
 
 async def _resume(context: Plain, params: OpenSession) -> OpenedSession:
     """Reopen a session. Its history is sent before the response, if the client asks for that, as version 2 can."""
+    return await _reopened(context, params, is_replayed=params.is_replayed)
+
+
+async def _reopened(context: Plain, params: OpenSession, *, is_replayed: bool) -> OpenedSession:
     connection = context.connection
-    return _opened(await connection.reopen(params, context, is_replayed=params.is_replayed), connection)
+    instructions = connection.sessions.instructions(params.instructions)
+    conversation = await connection.reopen(params, context, is_replayed=is_replayed)
+    return await _opened(conversation, connection, instructions)
 
 
 async def _fork(context: Plain, params: OpenSession) -> OpenedSession:
@@ -147,6 +154,7 @@ async def _fork(context: Plain, params: OpenSession) -> OpenedSession:
     Unstable in the schema. The history is not sent, because the client already has it.
     """
     connection = context.connection
+    instructions = connection.sessions.instructions(params.instructions)
     opening = connection.sessions.fork(SessionId(params.session_id), params.cwd, params.directories, params.servers)
     conversation = await connection.adopt(opening, context)
 
@@ -155,11 +163,13 @@ async def _fork(context: Plain, params: OpenSession) -> OpenedSession:
 
     # After the response: only sessions with a title are listed, and the client does not know this one's id before.
     context.after_response(publish_title)
-    return _opened(conversation, connection)
+    return await _opened(conversation, connection, instructions)
 
 
-def _opened(conversation: Conversation, connection: Connection) -> OpenedSession:
+async def _opened(conversation: Conversation, connection: Connection, instructions: str) -> OpenedSession:
     session = conversation.session
+    if instructions:
+        await session.instruct(instructions)
     return OpenedSession(session.session_id, _options(conversation, connection), session.custom_commands)
 
 

@@ -30,15 +30,16 @@ class Initialize(Struct, frozen=True):
     """The protocol's version, and the client's capabilities.
 
     `version` is the one to speak. `terminals`: the client draws terminals for commands that the agent runs.
-    `reads_files`, `writes_files`: the agent may ask it for the text of a file, or to write one. `notices`, `forms`: it
-    shows these. `runs_setup`: it can run this program with other arguments in a terminal, to sign in. `runs_commands`:
-    it runs a command in a terminal for that, as clients do that are older than `runs_setup`. `booleans`: it shows
-    options that are on or off as such.
+    `reads_files`, `writes_files`: the agent may ask it for the text of a file, or to write one. `notices`,
+    `condensations`, `forms`: it shows these. `runs_setup`: it can run this program with other arguments in a terminal,
+    to sign in. `runs_commands`: it runs a command in a terminal for that, as clients do that are older than
+    `runs_setup`. `booleans`: it shows options that are on or off as such.
     """
 
     version: int = 1
     terminals: bool = False
     notices: bool = False
+    condensations: bool = False
     reads_files: bool = False
     writes_files: bool = False
     forms: bool = False
@@ -52,17 +53,18 @@ class Authenticate(Struct, frozen=True):
 
 
 class NewSession(Struct, frozen=True):
-    """A new session in `cwd`, with these MCP servers."""
+    """A new session in `cwd`, with these MCP servers. `instructions` are added to those of the agent."""
 
     cwd: str
     directories: tuple[str, ...] = ()
     servers: tuple[McpServer, ...] = ()
+    instructions: str = ""
 
 
 class OpenSession(Struct, frozen=True):
     """A stored session to continue in these directories, with these MCP servers.
 
-    `is_replayed`: the client wants its history.
+    `is_replayed`: the client wants its history. With `instructions` it goes on with these, else with those it had.
     """
 
     session_id: str
@@ -70,6 +72,7 @@ class OpenSession(Struct, frozen=True):
     directories: tuple[str, ...] = ()
     servers: tuple[McpServer, ...] = ()
     is_replayed: bool = False
+    instructions: str = ""
 
 
 class SessionRef(Struct, frozen=True):

@@ -48,6 +48,7 @@ from engine.log.events.session import (
     EnvironmentRestored,
     GuidanceChanged,
     GuidanceRead,
+    InstructionsGiven,
     ModeChanged,
     ModelCallEnded,
     OthersWrote,
@@ -111,6 +112,7 @@ def step(event: SessionEvent, shown: Shown, facts: Facts, is_live: bool) -> Step
             | GuidanceChanged()
             | SurroundingsRead()
             | SkillsRead()
+            | InstructionsGiven()
             | ViewEnforced()
             | WorkStopped()
             | PicturesWithdrawn()

@@ -173,7 +173,7 @@ class PlanUpdate(WireModel):
 
 
 class CompactionUpdate(WireModel):
-    """A condensation. Only for clients that show these, which are those of version 2."""
+    """A condensation. Only for clients that advertise `session.compaction`, and all of version 2."""
 
     session_update: Literal["compaction_update"] = "compaction_update"
     compaction_id: str

@@ -80,6 +80,7 @@ class SessionCapabilities(WireModel):
     close: Empty | None = None
     fork: Empty | None = None
     archive: Empty | None = None
+    system_prompt: Empty | None = None
     status: Empty | None = None
     title: Empty | None = None
 
@@ -157,6 +158,7 @@ def _read_initialize(params: object) -> Initialize:
     return Initialize(
         terminals=(client.meta or {}).get(_TERMINALS) is True,
         notices=client.session is not None and client.session.notices is not None,
+        condensations=client.session is not None and client.session.compaction is not None,
         reads_files=client.fs.read_text_file,
         writes_files=client.fs.write_text_file,
         forms=client.elicitation is not None and client.elicitation.form is not None,
@@ -186,6 +188,7 @@ def _write_initialized(reply: Initialized) -> Json:
                 close=Empty(),
                 fork=Empty(),
                 archive=Empty(),
+                system_prompt=Empty(),
                 status=Empty(),
                 title=Empty(),
             ),

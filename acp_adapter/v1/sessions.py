@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self, cast
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from acp_adapter import stored_sessions
+from acp_adapter.content import SystemPrompt, read_instructions
 from acp_adapter.jsonrpc.messages import Json
 from acp_adapter.options import ConfigOption, config_options
 from acp_adapter.requests import NewSession, OpenedSession, OpenSession, SessionOptions, SetMode, SetOption
@@ -111,10 +112,13 @@ McpServer = Annotated[
 
 
 class NewSessionRequest(ForgivingModel):
-    strict_fields = frozenset({"additional_directories"})
+    """`system_prompt` is unstable in the schema."""
+
+    strict_fields = frozenset({"additional_directories", "system_prompt"})
     cwd: AbsolutePath
     mcp_servers: NullableList[McpServer]
     additional_directories: NullableList[AbsolutePath] = Field(default_factory=list[str])
+    system_prompt: SystemPrompt | None = None
 
 
 class NewSessionResponse(WireModel):
@@ -141,11 +145,12 @@ class LoadSessionResponse(WireModel):
 class ResumeSessionRequest(ForgivingModel):
     """The agent does not send the conversation."""
 
-    strict_fields = frozenset({"additional_directories", "mcp_servers"})
+    strict_fields = frozenset({"additional_directories", "mcp_servers", "system_prompt"})
     session_id: str
     cwd: AbsolutePath
     mcp_servers: NullableList[McpServer] = Field(default_factory=list[McpServer])
     additional_directories: NullableList[AbsolutePath] = Field(default_factory=list[str])
+    system_prompt: SystemPrompt | None = None
 
 
 class ForkSessionRequest(ResumeSessionRequest):
@@ -183,7 +188,8 @@ def _options(reply: SessionOptions) -> list[ConfigOption]:
 
 def _read_new(params: object) -> NewSession:
     request = from_wire(NewSessionRequest, params)
-    return NewSession(request.cwd, tuple(request.additional_directories), _servers(request.mcp_servers))
+    instructions = read_instructions(request.system_prompt, request.meta)
+    return NewSession(request.cwd, tuple(request.additional_directories), _servers(request.mcp_servers), instructions)
 
 
 def _servers(servers: Iterable[McpServer]) -> tuple[StdioServer | HttpServer, ...]:
@@ -221,7 +227,8 @@ def _read_fork(params: object) -> OpenSession:
 
 def _opened(request: LoadSessionRequest | ResumeSessionRequest) -> OpenSession:
     directories, servers = tuple(request.additional_directories), _servers(request.mcp_servers)
-    return OpenSession(request.session_id, request.cwd, directories, servers)
+    instructions = read_instructions(request.system_prompt, request.meta)
+    return OpenSession(request.session_id, request.cwd, directories, servers, instructions=instructions)
 
 
 def _write_loaded(reply: OpenedSession) -> Json:

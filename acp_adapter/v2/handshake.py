@@ -69,6 +69,7 @@ class SessionCapabilities(WireModel):
     additional_directories: Empty | None = None
     fork: Empty | None = None
     archive: Empty | None = None
+    system_prompt: Empty | None = None
     status: Empty | None = None
     title: Empty | None = None
 
@@ -132,6 +133,7 @@ def _read_initialize(params: object) -> Initialize:
         version=2,
         terminals=True,
         notices=True,
+        condensations=True,
         booleans=True,
         forms=client.elicitation is not None and client.elicitation.form is not None,
         runs_setup=client.auth is not None and (client.auth.terminal is not None or _runs_setup_in_v1(params)),
@@ -158,6 +160,7 @@ def _write_initialized(reply: Initialized) -> Json:
                 additional_directories=Empty(),
                 fork=Empty(),
                 archive=Empty(),
+                system_prompt=Empty(),
                 status=Empty(),
                 title=Empty(),
             ),

@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from acp_adapter import options, stored_sessions
+from acp_adapter.content import SystemPrompt, read_instructions
 from acp_adapter.jsonrpc.messages import Json
 from acp_adapter.requests import NewSession, OpenedSession, OpenSession, SessionOptions, SetOption
 from acp_adapter.updates.session import commands_update
@@ -66,10 +67,13 @@ McpServer = Annotated[McpServerStdio | McpServerHttp, Field(discriminator="type"
 
 
 class NewSessionRequest(ForgivingModel):
-    strict_fields = frozenset({"additional_directories", "mcp_servers"})
+    """`system_prompt` is unstable in the schema."""
+
+    strict_fields = frozenset({"additional_directories", "mcp_servers", "system_prompt"})
     cwd: AbsolutePath
     mcp_servers: NullableList[McpServer] = Field(default_factory=list[McpServer])
     additional_directories: NullableList[AbsolutePath] = Field(default_factory=list[str])
+    system_prompt: SystemPrompt | None = None
 
 
 class NewSessionResponse(WireModel):
@@ -95,7 +99,7 @@ class ReplayFromStart(ForgivingModel):
 class ResumeSessionRequest(NewSessionRequest):
     """With `replay_from` the agent sends the history before the response."""
 
-    strict_fields = frozenset({"additional_directories", "mcp_servers", "replay_from"})
+    strict_fields = frozenset({"additional_directories", "mcp_servers", "replay_from", "system_prompt"})
     session_id: str
     replay_from: ReplayFromStart | None = None
 
@@ -126,7 +130,8 @@ def _options(reply: SessionOptions) -> list[ConfigOption]:
 
 def _read_new(params: object) -> NewSession:
     request = from_wire(NewSessionRequest, params)
-    return NewSession(request.cwd, tuple(request.additional_directories), _servers(request.mcp_servers))
+    instructions = read_instructions(request.system_prompt, request.meta)
+    return NewSession(request.cwd, tuple(request.additional_directories), _servers(request.mcp_servers), instructions)
 
 
 def _servers(servers: Iterable[McpServer]) -> tuple[StdioServer | HttpServer, ...]:
@@ -166,7 +171,8 @@ def _read_fork(params: object) -> OpenSession:
 
 def _opened(request: ResumeSessionRequest | ForkSessionRequest, *, is_replayed: bool) -> OpenSession:
     directories, servers = tuple(request.additional_directories), _servers(request.mcp_servers)
-    return OpenSession(request.session_id, request.cwd, directories, servers, is_replayed)
+    instructions = read_instructions(request.system_prompt, request.meta)
+    return OpenSession(request.session_id, request.cwd, directories, servers, is_replayed, instructions)
 
 
 def _write_resumed(reply: OpenedSession) -> Json:

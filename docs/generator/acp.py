@@ -55,7 +55,7 @@ _PROXY: Final = "for programs between an editor and an agent, which Rewindow is 
 _SUBAGENTS: Final = "Rewindow has no agents below its own"
 _TUNNEL: Final = "servers behind the editor are not reached; the error of `session/new` says so"
 _ADDRESSES: Final = "no question sends the user to an address"
-_SUMMARIES: Final = "in version 1, a condensation is a tool call of the kind `think`, which every client shows"
+_OVERRIDE: Final = "a system prompt is added to the agent's own instructions, which explain how statements run"
 _CANCELLED_WITH_THE_TURN: Final = "`session/cancel` ends what a turn runs; no call or command goes on beside it"
 WHY: Final[Mapping[str, str]] = {
     "auth/status_update": "clients ask with `auth/status`",
@@ -77,7 +77,6 @@ WHY: Final[Mapping[str, str]] = {
     "tool_call_content_chunk": "content is sent whole, and output by `terminal_output_chunk`",
     "plan_update": "in version 1, `plan` has the same content, and every client knows it",
     "plan_removed": "an empty `plan` removes it",
-    "compaction_update": _SUMMARIES,
     "compaction_summary_chunk": "a summary is sent whole",
     "subagent_update": _SUBAGENTS,
     "session_message": _SUBAGENTS,
@@ -88,15 +87,12 @@ WHY: Final[Mapping[str, str]] = {
     "session.prompt.audio": "recordings in a prompt are named in its text",
     "mcpCapabilities.acp": _TUNNEL,
     "session.mcp.acp": _TUNNEL,
-    "session.systemPrompt": "instructions come from [files of the project](instructions.md)",
-    "session.systemPrompt.mode": "as above",
-    "session.systemPrompt.mode.override": "as above",
-    "sessionCapabilities.systemPrompt": "instructions come from [files of the project](instructions.md)",
-    "sessionCapabilities.systemPrompt.mode": "as above",
-    "sessionCapabilities.systemPrompt.mode.override": "as above",
+    "session.systemPrompt.mode": _OVERRIDE,
+    "session.systemPrompt.mode.override": _OVERRIDE,
+    "sessionCapabilities.systemPrompt.mode": _OVERRIDE,
+    "sessionCapabilities.systemPrompt.mode.override": _OVERRIDE,
     "providers": _PROVIDERS,
     "session": "only its parts say something",
-    "session.compaction": _SUMMARIES,
     "auth": "only its parts say something",
     "session.configOptions": "only its parts say something",
     "subagents": _SUBAGENTS,
@@ -119,6 +115,9 @@ A capability of agents is marked "yes" if `initialize` offers it, and one of cli
 a client that offers it. Beside these, version 1 takes the notifications `document/didOpen`, `didChange`, `didSave`,
 `didClose` and `didFocus` of editors that send them, see [editors](editors.md). Version 2 has no method for files, so
 Rewindow does not know texts that an editor has not saved: it reads and writes files on the disk.
+
+A session's title is the beginning of its first prompt, or what the client sets. A title by the model would cost a call
+of its own, or words in each prompt.
 """
 
 
@@ -261,7 +260,7 @@ _ABSENT: Final = (None, False)
 
 def _updates(version: Version) -> Iterator[str]:
     if version == 1:
-        yield from set(_defaults(shapes, "session_update")) - {"compaction_update"}
+        yield from _defaults(shapes, "session_update")
     else:
         yield from _defaults(v2_shapes, "session_update")
 

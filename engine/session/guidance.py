@@ -1,4 +1,4 @@
-"""What a session's prompts say about its project: the surroundings, skills, and the files with instructions for agents.
+"""What a session's prompts say about its project: surroundings, skills, instructions of files and of the client.
 
 Prompts begin with the files as they were at the session's first model call, so that providers can cache the beginning.
 A change is told once, in the feed. It becomes part of the beginning at the next condensation, when the head moves, or
@@ -27,6 +27,7 @@ from ..log.events.session import (
     GuidanceChanged,
     GuidanceFile,
     GuidanceRead,
+    InstructionsGiven,
     SessionMoved,
     SessionOpened,
     Skill,
@@ -53,7 +54,7 @@ class KnownGuidance:
     """What prompts and the model have of the files. A fold over the whole log, because files do not follow branches."""
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
-        (GuidanceRead, GuidanceChanged, SkillsRead, ExecutionFinished, FileWritten)
+        (GuidanceRead, GuidanceChanged, SkillsRead, InstructionsGiven, ExecutionFinished, FileWritten)
     )
 
     def __init__(self) -> None:
@@ -61,6 +62,8 @@ class KnownGuidance:
         """The files at the beginning of prompts."""
         self.skills: SkillsRead | None = None
         """The skills at the beginning of prompts."""
+        self.given = ""
+        """The instructions of the client."""
         self.texts: dict[str, str] = {}
         """Text by path, as the model was last told."""
         self._used: set[str] = set()
@@ -72,6 +75,8 @@ class KnownGuidance:
                 self.texts = {file.path: file.text for file in files}
             case SkillsRead():
                 self.skills = event
+            case InstructionsGiven(text=text):
+                self.given = text
             case GuidanceChanged(path=path, text=""):
                 self.texts.pop(path, None)
             case GuidanceChanged(path=path, text=text):
@@ -140,7 +145,7 @@ class Guidance:
             await self._refresh_skills()
         await self._refresh_files()
         assert self._surroundings.read is not None
-        return ProjectNotes(self._surroundings.read.text, self._known.skills, self._known.beginning)
+        return ProjectNotes(self._surroundings.read.text, self._known.skills, self._known.beginning, self._known.given)
 
     def _describe(self) -> str:
         place = self._surroundings.place

@@ -88,6 +88,9 @@ class OpenRequest:
 logger = logging.getLogger(__name__)
 SHOWN_IN_SESSION: Final = {"is_said_in_session": True}
 """Marks a log record whose message the session shows, too."""
+INSTRUCTION_CHARS: Final = 16_000
+"""Characters of a client's instructions, about 4,000 tokens."""
+TOO_LONG: Final = "the system prompt has {given:,} characters; at most {limit:,} are possible here"
 WARNING: Final = "This session is not saved: it ends with this process. The reason: {reason}."
 
 
@@ -167,6 +170,18 @@ class Sessions:
         self._open: dict[SessionId, Session] = {}
         self._naming = anyio.Lock()
         """Held while a named session is opened, so that it is made once."""
+
+    def instructions(self, text: str) -> str:
+        """Return a client's instructions for a session's prompts, without blanks around them; see `Session.instruct`.
+
+        Raises InvalidRequestError if they are too long.
+        """
+        text = text.strip()
+        # In English a token has about four characters, so they take at most an eighth of the context.
+        limit = min(self._services.settings.context_budget // 2, INSTRUCTION_CHARS)
+        if len(text) > limit:
+            raise InvalidRequestError(TOO_LONG.format(given=len(text), limit=limit))
+        return text
 
     async def create(self, cwd: str, directories: Sequence[str] = (), servers: Sequence[McpServer] = ()) -> Session:
         """Create a session in `cwd`. It is durable when this returns.

@@ -28,6 +28,7 @@ from ..log.events.execution import ExecutionStarted, ValuesDropped, ValuesKept
 from ..log.events.going_back import BranchCreated, HeadMoved, RewindBegun, Rewound
 from ..log.events.session import (
     EnvironmentRestored,
+    InstructionsGiven,
     OthersWrote,
     PicturesWithdrawn,
     ProjectionSent,
@@ -263,7 +264,10 @@ async def _move(parts: SessionParts, project: ProjectEnvironment) -> None:
 # --- forks ------------------------------------------------------------------------------------------------------------
 
 _EVERYWHERE: Final = frozenset(
-    (*Policy.FOLLOWS, *KeptValues.FOLLOWS, OthersWrote, PicturesWithdrawn, ServersNamed, SessionMoved)
+    (
+        *(*Policy.FOLLOWS, *KeptValues.FOLLOWS),
+        *(InstructionsGiven, OthersWrote, PicturesWithdrawn, ServersNamed, SessionMoved),
+    )
 )
 
 

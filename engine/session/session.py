@@ -28,7 +28,7 @@ from ..log.events import AnyEvent, Event
 from ..log.events.conversation import Attachment, PromptKind
 from ..log.events.execution import ExecutionFinished, StatementRecorded
 from ..log.events.going_back import Rewound
-from ..log.events.session import ConfigChanged, ModeChanged, PlanEntry, TitleChanged
+from ..log.events.session import ConfigChanged, InstructionsGiven, ModeChanged, PlanEntry, TitleChanged
 from ..log.facts import Spent
 from ..log.file_history import Restorable
 from ..log.forms import Forms
@@ -542,6 +542,16 @@ class Session:
         """Give it another title; durable when it returns. Raises SessionReadOnlyError. See `Sessions.retitle`."""
         self._parts.store.retitle(self.session_id, title)
         await self._parts.journal.durable(self._parts.log.append(TitleChanged(title=title)))
+
+    async def instruct(self, text: str) -> None:
+        """Let prompts begin with these instructions of its client, instead of earlier ones; durable when it returns.
+
+        A read-only session ignores them, because it takes no prompts. See `Sessions.instructions`.
+        """
+        text = self._parts.redactor.redact(text)
+        known = next((each.text for each in reversed(self.events) if isinstance(each, InstructionsGiven)), "")
+        if text != known and not self.is_read_only:
+            await self._parts.journal.durable(self._parts.log.append(InstructionsGiven(text=text)))
 
     def set_mode(self, mode: str) -> None:
         """Set the mode, from the next statement on, even during a turn.

@@ -41,6 +41,7 @@ KNOWN: dict[str, Any] = {
     "value": "ask",
     "cursor": None,
     "archived": "include",
+    "mode": "append",
     "requestId": 987_654,
 }
 IN_BOTH = (
@@ -49,8 +50,10 @@ IN_BOTH = (
     *("CancelRequestNotification", "ForkSessionRequest", "SetSessionTitleRequest", "SessionStatusRequest"),
     *("AuthStatusRequest", "ArchiveSessionRequest", "UnarchiveSessionRequest"),
 )
-NOT_ADVERTISED = ("systemPrompt",)
-"""Properties that the agent does not read."""
+
+
+READ_ALIKE = ("systemPrompt",)
+"""Properties with many cases that all requests read alike: one request has them."""
 
 
 class Version(NamedTuple):
@@ -63,8 +66,12 @@ class Version(NamedTuple):
 
     def cases(self) -> list[Case]:
         """Everything that is accepted."""
-        made = Cases(self.document, {**KNOWN, **self.known}, NOT_ADVERTISED)
-        return [case for name in self.names for case in made.of(name)]
+        known = {**KNOWN, **self.known}
+        return [
+            case
+            for name in self.names
+            for case in Cases(self.document, known, () if name == "NewSessionRequest" else READ_ALIKE).of(name)
+        ]
 
     def __str__(self) -> str:
         return f"version-{self.number}"
@@ -107,17 +114,25 @@ def is_refused(case: Case) -> bool:
     params = as_object(case.params)
     blocks = [as_object(block) for block in as_list(params.get("prompt"))]
     servers = [as_object(server) for server in as_list(params.get("mcpServers"))]
+    prompt = params.get("systemPrompt")
     return (
         case.method in NEEDING_KEYS
         or case.change in ('cursor "a text"', "value true")  # no cursor of the agent's, and no option of that type
         or (case.method == "session/list" and params.get("archived") not in FILTERS)
         or (case.method == "session/prompt" and not blocks)
+        or (prompt is not None and not is_appended(as_object(prompt)))
         or any(block.get("type") not in SERVED_BLOCKS for block in blocks)
         or any(server.get("type") not in SERVED_SERVERS for server in servers)
         or (case.method == "session/set_config_option" and params.get("type") not in (None, "id"))
         or (case.method == "session/resume" and as_object(params.get("replayFrom")).get("type") not in (None, "start"))
         or any("blob" in as_object(block.get("resource")) for block in blocks)
     )
+
+
+def is_appended(prompt: dict[str, Any]) -> bool:
+    """Whether this is a system prompt of text that is added to the agent's own."""
+    blocks = [as_object(block) for block in as_list(prompt.get("content"))]
+    return prompt.get("mode") == "append" and bool(blocks) and all(each.get("type") == "text" for each in blocks)
 
 
 def filled(value: Any, session: str, cwd: Path) -> Any:

@@ -20,12 +20,17 @@ _SERVED_SHAPES = (
     *("AuthStatusRequest", "AuthStatusResponse", "AuthStatusCapabilities", "AuthState", "AuthAccount"),
     *("ArchiveSessionRequest", "ArchiveSessionResponse", "UnarchiveSessionRequest", "UnarchiveSessionResponse"),
     *("SessionArchiveCapabilities", "SessionArchiveFilter", "AgentAuthCapabilities"),
+    *("SystemPromptMode", "SessionSystemPromptCapabilities", "SessionSystemPromptModeCapabilities"),
+    "SessionSystemPromptOverrideCapabilities",
 )
 _SERVED_PROPERTIES = {
     "PromptResponse": ("usage",),
-    "SessionCapabilities": ("fork", "archive", "status", "title"),
+    "SessionCapabilities": ("fork", "archive", "status", "systemPrompt", "title"),
     "SessionInfo": ("archived",),
     "ListSessionsRequest": ("archived",),
+    "NewSessionRequest": ("systemPrompt",),
+    "LoadSessionRequest": ("systemPrompt",),
+    "ResumeSessionRequest": ("systemPrompt",),
 }
 """By shape of a stable schema, what the agent serves of the unstable one."""
 _UNSTABLE: dict[Edition, Edition] = {"stable": "unstable", "2": "2 unstable"}
@@ -115,6 +120,8 @@ def schema(edition: Edition) -> dict[str, Any]:
         unstable = schema(_UNSTABLE[edition])["$defs"]
         found["$defs"] |= {name: unstable[name] for name in _SERVED_SHAPES if name in unstable}
         for shape, names in _SERVED_PROPERTIES.items():
+            if shape not in found["$defs"]:  # of one version alone
+                continue
             offered = unstable[shape]["properties"]
             found["$defs"][shape]["properties"] |= {name: offered[name] for name in names if name in offered}
     return found

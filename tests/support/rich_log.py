@@ -103,6 +103,7 @@ from engine.log.events.session import (
     GuidanceChanged,
     GuidanceFile,
     GuidanceRead,
+    InstructionsGiven,
     ModeChanged,
     ModelCallEnded,
     OthersWrote,
@@ -500,6 +501,7 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     GuidanceChanged(path="/work/AGENTS.md", text="Write tests.", told="AGENTS.md changed: Write tests."),
     SurroundingsRead(cwd="/work", text="When this session began, on 2026-11-29 (Sunday):\n- Python 3.11.7"),
     SkillsRead(skills=(Skill("release", "Publish a version.", "/work/.agents/skills/release/SKILL.md"),), more=2),
+    InstructionsGiven(text="Answer in French."),
     PicturesWithdrawn(model="provider:openai:gpt", reason="too large", pictures=(BlobDigest("blake2b-00"),)),
 )
 

@@ -392,6 +392,14 @@ class SkillsRead(Event, frozen=True, kw_only=True):
     more: int = 0
 
 
+class InstructionsGiven(Event, frozen=True, kw_only=True):
+    """The client that opened the session gave these instructions, which prompts have from here on."""
+
+    kind: ClassVar[str] = "instructions_given"
+
+    text: str
+
+
 class ServersNamed(Event, frozen=True, kw_only=True):
     """The client that opened the session named these MCP servers; `modules` are their Python modules, by server name.
 
@@ -466,6 +474,7 @@ SessionEvent = (
     | GuidanceChanged
     | SurroundingsRead
     | SkillsRead
+    | InstructionsGiven
     | ServersNamed
     | ServerConnected
     | ServerLost

@@ -99,7 +99,7 @@ async def test_what_is_advertised_is_served(agent: Client) -> None:
     assert capabilities["loadSession"] is True
     methods = {"title": "set_title"}
     advertised = {f"session/{methods.get(name, name)}" for name in capabilities["sessionCapabilities"]}
-    advertised.remove("session/additionalDirectories")
+    advertised -= {"session/additionalDirectories", "session/systemPrompt"}
     advertised.add("session/unarchive")
     served = ("list", "delete", "resume", "close", "fork", "archive", "unarchive", "status", "set_title")
     assert advertised == {f"session/{name}" for name in served}
@@ -338,3 +338,20 @@ async def test_rebuild_shows_progress(agent: Client, tmp_path: Path, gate: Gate)
     (call,) = [call for call in agent.updates("tool_call")[before:] if call["title"].endswith(" (2 of 2)")]
     ends = [each for each in agent.updates("tool_call_update") if each["toolCallId"] == call["toolCallId"]]
     assert (call["status"], [each["status"] for each in ends]) == ("in_progress", ["completed"])
+
+
+async def test_a_condensation_is_told_as_such_to_clients_that_show_it(store: MemoryStore, tmp_path: Path) -> None:
+    model = scripted(tmp_path, {"text": "one " * 50}, {"text": "two"}, {"text": "A summary."})
+    async with in_memory(tmp_path, store=store, model=model) as agent:
+        await agent.initialize(session={"compaction": {}})
+        session = await agent.new_session(tmp_path)
+        for text in ("first " * 50, "second", "/compact"):
+            await agent.prompt(session, text)
+        begun, ended = agent.updates("compaction_update")
+        assert (begun["status"], begun["compactionId"]) == ("in_progress", ended["compactionId"])
+        assert ended["status"] in ("completed", "failed")
+        assert ("summary" in ended) == (ended["status"] == "completed")
+        assert not [call for call in agent.updates("tool_call") if call["kind"] == "think"]
+        await agent.call("session/close", {"sessionId": session})
+        await agent.call("session/load", {"sessionId": session, "cwd": str(tmp_path), "mcpServers": []})
+        assert agent.updates("compaction_update")[2:] == [begun, ended]

@@ -101,7 +101,17 @@ async def test_every_method_and_update_occurs_and_is_valid(store: MemoryStore, t
 async def test_what_is_advertised_is_served(agent: Client) -> None:
     answer = await initialize(agent)
     session = answer["capabilities"]["session"]
-    assert set(session) == {"prompt", "mcp", "delete", "additionalDirectories", "fork", "archive", "status", "title"}
+    assert set(session) == {
+        "prompt",
+        "mcp",
+        "delete",
+        "additionalDirectories",
+        "fork",
+        "archive",
+        "status",
+        "systemPrompt",
+        "title",
+    }
     assert (set(session["prompt"]), set(session["mcp"])) == ({"image", "embeddedContext"}, {"stdio", "http"})
     assert all(marker == {} for marker in (*session["prompt"].values(), *session["mcp"].values(), session["delete"]))
     assert (answer["info"]["name"], [method["type"] for method in answer["authMethods"]]) == ("rewindow", ["agent"])
