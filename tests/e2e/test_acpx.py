@@ -13,8 +13,6 @@ import psutil
 import pytest
 
 from tests.support.agents import AGENT
-from tests.support.llm_answers import anthropic
-from tests.support.llm_server import llm_server
 from tests.support.node import command
 
 pytestmark = pytest.mark.slow
@@ -79,22 +77,3 @@ def _session_of(process: psutil.Process) -> int | None:
         return os.getsid(process.pid)
     except ProcessLookupError:
         return None
-
-
-def test_acpx_chooses_the_model(tmp_path: Path, environment: dict[str, str]) -> None:
-    with llm_server(anthropic("hello")) as server:
-        environ = {**environment, **server.environment(), "REWINDOW_MODEL": "provider:openai:gpt-5-first"}
-        chosen = ("--model", "provider:anthropic:claude-haiku-5-5")
-        done = subprocess.run(
-            acpx(*chosen, "--cwd", str(tmp_path), "--format", "json", "--json-strict", "exec", "hi"),
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-        )
-        assert done.returncode == 0, done.stderr
-        asked = [asked.body["model"] for asked in server.asked]
-    messages = [json.loads(line) for line in done.stdout.splitlines()]
-    sent = [(message["method"], message["params"].get("value")) for message in messages if "configId" in str(message)]
-    assert ("session/set_config_option", "provider:anthropic:claude-haiku-5-5") in sent
-    assert asked == ["claude-haiku-5-5"]

@@ -14,7 +14,6 @@ import pytest
 from acp_adapter.conversation import ELICIT, NO_FORMS, NOT_SHOWN, REQUEST_PERMISSION
 from acp_adapter.questions import NO_ANSWER
 from engine.cli.terminal.one_prompt import CANNOT_ASK, UNANSWERED
-from tests.support import mcp_server
 from tests.support.agents import Agent
 from tests.support.scripts import Message, load
 
@@ -76,31 +75,6 @@ def test_client_with_forms_gets_a_form_and_the_load_asks_nothing(tmp_path: Path,
         assert not [message for message in later.received if asks(message)]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {"action": "accept", "content": {"answer": "other"}},
-        {"action": "accept", "content": {"answer": 7}},
-        {"action": "accept", "content": {"answer": "that", "more": "x"}},
-        {"action": "accept", "content": {}},
-        {"action": "accept"},
-        {"action": "_sometime"},
-        {"action": 7},
-        {"outcome": {"outcome": "selected", "optionId": "choice_0"}},
-        None,
-    ],
-)
-def test_answer_that_does_not_fit_is_none(tmp_path: Path, project: Path, answer: Any) -> None:
-    with Agent(tmp_path / "state", permission=None) as agent:
-        session = opened(agent, project, **FORMS)
-        text = answered(agent, session, CHOICE, lambda _: answer)[1]
-        if answer and answer.get("content", {}).get("answer") == "other":
-            assert "['other']" in text  # an answer of the user's own
-        else:
-            assert "[None]" in text
-        assert agent.prompt(session, "1") == "end_turn"
-
-
 def test_second_and_late_answers_change_nothing(tmp_path: Path, project: Path) -> None:
     with Agent(tmp_path / "state", permission=None) as agent:
         session = opened(agent, project, **FORMS)
@@ -157,20 +131,6 @@ def test_client_without_forms_gets_the_choices_as_options(
         assert NO_FORMS in printed(agent, before)
         assert "[None]" in printed(agent, before)
         assert not [message for message in agent.received if message.get("method") == ELICIT]
-
-
-def test_question_of_a_server_is_a_form_that_names_it(tmp_path: Path, project: Path) -> None:
-    schema = {"type": "object", "properties": {"seats": {"type": "integer"}}, "required": ["seats"]}
-    form = {"mode": "form", "message": "How many?", "requestedSchema": schema}
-    server = {"name": "shop", "command": sys.executable, "args": ["-S", mcp_server.__file__, "asking"], "env": []}
-    with Agent(tmp_path / "state", permission=None) as agent:
-        agent.initialize(**FORMS)
-        session = agent.call("session/new", {"cwd": str(project), "mcpServers": [server]})["sessionId"]
-        source = f"print(shop.book(form={form!r}).text)"
-        question, text = answered(agent, session, source, accept(seats=2))
-        assert question["params"]["requestedSchema"]["properties"] == {"seats": {"type": "integer"}}
-        assert "shop" in question["params"]["message"]
-        assert '"content": {"seats": 2}' in text
 
 
 def test_run_without_a_terminal_answers_none_at_once(tmp_path: Path) -> None:

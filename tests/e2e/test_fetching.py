@@ -108,30 +108,6 @@ def test_model_fetches_what_the_user_allows_and_a_load_fetches_nothing(
         assert len(site.paths) == 6
 
 
-def test_private_address_is_refused_without_the_setting(tmp_path: Path, project: Path, site: Site) -> None:
-    with Agent(tmp_path / "state") as agent:
-        session = agent.open(project)
-        for host in (
-            site.place,
-            f"localhost:{site.server_port}",
-            f"2130706433:{site.server_port}",
-            f"[::1]:{site.server_port}",
-        ):
-            before = len(agent.updates())
-            agent.prompt(session, f"fetch('http://{host}/page')")
-            assert "PermissionError: fetch(): " in str(agent.updates()[before:]), host
-        assert site.paths == []
-
-
-def test_rejected_site_is_not_requested(tmp_path: Path, project: Path, site: Site) -> None:
-    model = scripted(tmp_path, {"statement": f"fetch('{site.url}/page')"}, {"text": "Done."})
-    settings = {"REWINDOW_FETCH_PRIVATE": site.place}
-    with Agent(tmp_path / "state", "--model", model, env=settings, permission="reject_once") as agent:
-        session = agent.open(project)
-        assert agent.prompt(session, "go") == "end_turn"
-        assert site.paths == []
-
-
 def test_cancel_ends_a_fetch(tmp_path: Path, project: Path, site: Site) -> None:
     with Agent(tmp_path / "state", env={"REWINDOW_FETCH_PRIVATE": site.place}) as agent:
         session = agent.open(project)

@@ -267,10 +267,3 @@ def test_line_of_ten_megabytes_is_a_normal_request(project: Path) -> None:
     server.stdin.close()
     assert server.wait(SECONDS) == 0
     server.stdout.close()
-
-
-@pytest.mark.anyio
-async def test_unwritable_state_directory_costs_only_the_history(project: Path) -> None:
-    async with process(project, environ={"REWINDOW_STATE_DIR": "/proc/nowhere"}) as caller:
-        assert "two" in await caller.text("view", path="a.txt")
-        assert "two" in await caller.text("view", name="a")

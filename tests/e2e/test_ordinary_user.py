@@ -20,7 +20,6 @@ ATTACKS: Final = (
     "tests/mcp_tools/test_attacks.py",
     "tests/mcp_tools/test_bad_input.py",
     "tests/mcp_tools/test_access.py",
-    "tests/e2e/test_mcp_swapping.py",
     "tests/e2e/test_planted_programs.py",
     "tests/e2e/test_searches.py::test_a_sandboxed_statement_searches_with_the_ripgrep_of_our_environment",
     "tests/e2e/test_hostile_statements.py",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from engine.session.model_calls.picture_choice import TAKES_NONE, WITHDRAWN
+from engine.session.model_calls.picture_choice import WITHDRAWN
 from tests.support.agents import Agent
 from tests.support.commands import COMMAND, SECONDS
 from tests.support.llm_answers import chat
@@ -69,18 +69,6 @@ def test_a_picture_reaches_the_model_and_comes_back_after_a_load(tmp_path: Path)
             assert images(server.asked[1].body) == [sent]
 
 
-def test_a_model_without_pictures_is_told_of_them(tmp_path: Path) -> None:
-    with (
-        llm_server(chat("I cannot see it.")) as server,
-        agent_of(tmp_path, server, REWINDOW_MODELS_WITHOUT_PICTURES="openai-chat:*") as agent,
-    ):
-        session = agent.open(tmp_path)
-        agent.prompt(session, "which color?", image_block(png(8, 6)))
-        assert images(server.asked[0].body) == []
-        assert "[picture picture-2, 8x6, " in texts(server.asked[0].body)
-        assert TAKES_NONE in texts(server.asked[0].body)
-
-
 def test_bad_pictures_are_told_and_the_turn_goes_on(tmp_path: Path) -> None:
     with llm_server(chat("I see nothing.")) as server, agent_of(tmp_path, server) as agent:
         session = agent.open(tmp_path)
@@ -123,33 +111,6 @@ def test_a_model_that_says_it_takes_none_is_asked_without(tmp_path: Path) -> Non
         assert "models_without_pictures" in agent.text()
         agent.prompt(session, "again", image_block(png(5, 5)))
         assert [len(images(asked.body)) for asked in server.asked] == [1, 0, 0]
-
-
-def test_many_pictures_stay_within_a_request(tmp_path: Path) -> None:
-    with llm_server(chat("Many.")) as server, agent_of(tmp_path, server) as agent:
-        session = agent.open(tmp_path)
-        blocks = [image_block(png(8, 8, (number, 0, 0))) for number in range(200)]
-        assert agent.prompt(session, "look", *blocks, seconds=60) == "end_turn"
-        sent = images(server.asked[0].body)
-        assert 90 <= len(sent) <= 100
-        assert opened(sent[-1]).getpixel((0, 0)) == (199, 0, 0)
-
-
-def test_a_picture_that_steers_reaches_the_running_turn(tmp_path: Path) -> None:
-    gate = Gate(tmp_path / "gate")
-    answers = (chat("", json.dumps({"source": gate.source})), chat("Seen."))
-    with llm_server(*answers) as server, agent_of(tmp_path, server) as agent:
-        session = agent.open(tmp_path)
-        running = agent.begin_prompt(session, "wait")
-        agent.until(runs)
-        gate.reached()
-        params = prompt_params(session, "look", "steer")
-        steered = agent.begin("session/prompt", {**params, "prompt": [*params["prompt"], image_block(png(7, 5))]})
-        agent.call("session/list", {})  # so that the prompt has been taken
-        gate.release()
-        assert agent.response(running)["result"]["stopReason"] == "end_turn"
-        assert "result" in agent.seen(lambda message: message.get("id") == steered)
-        assert [opened(each).size for each in images(server.asked[1].body)] == [(7, 5)]
 
 
 def link(path: Path, name: str = "") -> dict[str, Any]:
@@ -228,7 +189,6 @@ PLOT = """def plot():
     figure.subplots().plot([1, 2, int(open("height").read())])
     return figure
 plot()"""
-TABLE = "import pandas\npandas.DataFrame({'n': [1, 2], 'name': ['a|b', '<b>']})"
 
 
 def shown(agent: Agent) -> list[dict[str, Any]]:
@@ -257,29 +217,6 @@ def test_a_figure_reaches_editor_and_model_and_comes_back(tmp_path: Path) -> Non
             assert "1 statement ran again, with their recorded answers: none differs." in again.text()
             assert again.prompt(session, "sure?", seconds=60) == "end_turn"
             assert images(server.asked[2].body) == [sent]
-
-
-def test_another_picture_of_a_statement_is_a_difference(tmp_path: Path) -> None:
-    (tmp_path / "height").write_text("3")
-    with Agent(tmp_path / "state") as agent:
-        session = agent.open(tmp_path)
-        agent.prompt(session, PLOT, seconds=60)
-        assert agent.updates("agent_message_chunk")[-1]["content"]["type"] == "image"
-        (tmp_path / "height").write_text("9")
-        agent.prompt(session, "/replay 1 --live", seconds=60)
-        assert "value: picture " in agent.text()
-
-
-def test_a_table_is_markdown_for_editor_and_model(tmp_path: Path) -> None:
-    with (
-        llm_server(chat("", json.dumps({"source": TABLE})), chat("Two rows.")) as server,
-        agent_of(tmp_path, server) as agent,
-    ):
-        session = agent.open(tmp_path)
-        agent.prompt(session, "table", seconds=60)
-        table = "|  | n | name |\n| --- | --- | --- |\n| 0 | 1 | a\\|b |\n| 1 | 2 | \\<b\\> |"
-        assert table in texts(server.asked[1].body)
-        assert shown(agent)[-1]["text"].startswith(table.replace("<", "&lt;"))
 
 
 def test_a_bad_representation_is_a_line_and_the_statement_succeeds(tmp_path: Path) -> None:
