@@ -11,7 +11,7 @@ from .core.mcp_servers import McpServer as McpServer
 from .core.mcp_servers import StdioServer as StdioServer
 from .core.settings import Settings as Settings
 from .core.settings import load_settings as load_settings
-from .files.search.path_completion import complete_path as complete_path
+from .files.search.ignore_files import complete_path as complete_path
 from .files.sources import Editor as Editor
 from .files.tails import FeedItem as FeedItem
 from .files.tails import HandleRow as HandleRow

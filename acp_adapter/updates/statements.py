@@ -49,7 +49,7 @@ from engine import StatementRerun
 from engine.context.tail.results import given_text, output_text, result_text
 from engine.core.execution import Captured
 from engine.core.ids import ToolCallId
-from engine.core.only_calls import only_calls
+from engine.core.python_source import only_calls
 from engine.core.text import as_printed, cut_line
 from engine.log.events import ExecutionEvent, ReplayEvent
 from engine.log.events.conversation import ToolResult

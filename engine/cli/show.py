@@ -24,7 +24,7 @@ from ..context.tail.sent_prompts import SentProjections, prompt_of
 from ..context.view.entries import Summary
 from ..core.errors import InvalidRequestError, StoreError
 from ..core.ids import BlobDigest, ExecutionId, StatementId, ToolCallId
-from ..core.tags import TAG_CHARS
+from ..core.python_source import TAG_CHARS
 from ..core.text import more, plural, visible
 from ..core.toolbox import ROUTED, call_title
 from ..log.branches import branches_of, path_of

@@ -3,7 +3,8 @@
 The host of each address is looked up here, all of its addresses are checked, and the connection goes to an address that
 was checked: a name that leads elsewhere a moment later changes nothing. The same is done for every redirect, after the
 user was asked about its site. A request has no cookies, no keys and no other state, and goes through no proxy, because
-a proxy would look up the name again. Must not know sessions or statements. Used by `tool_calls`.
+a proxy would look up the name again. `fetched` makes of a response what a statement gets: Markdown, other text, or a
+file. Must not know sessions or statements. Used by `tool_calls`.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from msgspec import Struct
 from ..core.installation import __version__
 from .tools.fetch import checked_url, port_of, refusal, site_of
 
-if TYPE_CHECKING:  # loaded with the first page
+if TYPE_CHECKING:
     from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream, Response
     from httpx2 import URL
+from ..runtime.pages import markdown_of
+from .tools.fetch import PAGES, decoded_text, file_name, is_text, media_type
 
 MOST_BYTES: Final = 20 << 20
 """The most that is read of a response, after decompression."""
@@ -217,3 +220,27 @@ async def _body(headers: Mapping[str, str], chunks: AsyncIterator[bytes]) -> tup
 def _reason(error: Exception) -> str:
     words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(words.split())[:300] or type(error).__name__
+
+
+CUT: Final = f"cut after {MOST_BYTES >> 20} MiB"
+
+
+def fetched(response: Fetched, keep: Callable[[str, bytes], str]) -> dict[str, object]:
+    """Return the plain data of the answer (`runtime.results`). `keep` writes a file and returns its path.
+
+    Raises OSError if the file cannot be written.
+    """
+    kind, charset = media_type(response.content_type, response.data)
+    answer: dict[str, object] = {"url": str(response.url), "status": response.status, "type": kind}
+    notes = [CUT] if response.is_cut else []
+    if kind in PAGES:
+        try:
+            page = markdown_of(response.data, str(response.url), charset)
+        except ValueError as error:
+            notes.append(str(error))
+        else:
+            return {**answer, "title": page.title, "text": page.text, "note": "; ".join(notes)}
+    elif is_text(kind):
+        return {**answer, "text": decoded_text(response.data, charset), "note": "; ".join(notes)}
+    path = keep(file_name(response.url, kind), response.data) if response.data else ""
+    return {**answer, "path": path, "note": "; ".join(notes)}

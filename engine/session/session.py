@@ -19,7 +19,7 @@ from ..core.execution import ReplayMode
 from ..core.ids import BlobDigest, Seq, SessionId, StatementId
 from ..core.mcp_servers import McpServer
 from ..core.pictures import GivenPicture, Picture, PictureContent
-from ..core.tags import MOST_TAGS, TAG_CHARS, TAG_RULE, is_tag
+from ..core.python_source import MOST_TAGS, TAG_CHARS, TAG_RULE, is_tag
 from ..core.text import cut_line
 from ..files.sources import Editor
 from ..files.tails import Looked

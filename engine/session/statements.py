@@ -27,7 +27,7 @@ from ..core.errors import EnvironmentUnavailableError
 from ..core.execution import NOT_RUN, WORKER_DIED, Artifact, ExceptionInfo, ExecutionStatus, StatementKind
 from ..core.ids import ExecutionId, ToolCallId
 from ..core.pictures import Picture
-from ..core.tags import distinct, tags_in
+from ..core.python_source import distinct, tags_in
 from ..core.text import cut_middle, valid_text
 from ..log.event_log import EventLog
 from ..log.events import Event

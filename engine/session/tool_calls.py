@@ -51,8 +51,7 @@ from ..log.statements import EffectAnswer, EffectRequest
 from ..runtime.environment import Environment
 from ..runtime.results import has_contents, places_of
 from .editor_files import EditorBuffers, Unsaved
-from .fetched_pages import fetched
-from .fetching import Fetcher
+from .fetching import Fetcher, fetched
 from .forms import FormQuestions
 from .journal import OutputStreamed
 from .parts import SessionParts

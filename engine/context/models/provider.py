@@ -49,8 +49,7 @@ from ..model import (
     Patience,
     Prompt,
 )
-from .picture_rules import picture_rule
-from .providers import ProviderFailure, Route, how_to_set, route_to
+from .providers import ProviderFailure, Route, how_to_set, picture_rule, route_to
 
 if TYPE_CHECKING:
     from .provider_stream import ProviderClient

@@ -1,21 +1,23 @@
-"""The place of a search, and the files that ignore files exclude there.
+"""The place of a search, the files that ignore files exclude there, and completion of typed paths.
 
 Ignore files count from the top: the root of the repository around the place, else the workspace's root. Files above
 belong to other projects. Must not know how files are searched. Used by the tools `grep` and `find`, by globs of groups
-(`runtime.worker.handles.trees`) and by path completion.
+(`runtime.worker.handles.trees`) and by whoever types a path.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Final
 
-from ..safe_open import opened_directory, opened_file, own_below, real_roots
+from ..safe_open import opened_directory, opened_file, own_below, pinned_stat, real_roots
 
 REPOSITORY: Final = ".git"
 VERSION_CONTROL: Final = (".git", ".hg", ".jj", ".svn")
@@ -412,3 +414,62 @@ def _members(text: str) -> str:
 
 def _member(found: re.Match[str]) -> str:
     return re.escape(found[1] or found[2])
+
+
+_MOST_READ: Final = 20_000
+"""Number of names in a directory that are read."""
+
+
+def complete_path(start: str, roots: tuple[str, ...], *, directories: bool = False) -> list[str]:
+    """Return the paths that begin with `start`, sorted.
+
+    Directories end in a slash.
+
+    Args:
+        start: relative to the first root, absolute, or from `~`; the last part may be incomplete.
+        roots: absolute directories. Paths outside, unreadable ones, and those of pipes and devices are omitted.
+        directories: omits files.
+    """
+    above, slash, name = start.rpartition("/")
+    folder = os.path.join(roots[0], os.path.expanduser(above + slash))
+    others = [f"{root.rstrip('/')}/" for root in roots if start.startswith("/") or root != roots[0]]
+    found = [root for root in others if root.startswith(start)] if start[:1] in ("", "/") else []
+    try:
+        names = list(_names(folder, name, roots))
+    except (OSError, ValueError):
+        names = []
+    return found + [above + slash + each for each in sorted(names) if each.endswith("/") or not directories]
+
+
+def _names(folder: str, start: str, roots: tuple[str, ...]) -> Iterator[str]:
+    beginning = place_of(folder, roots)
+    rules = rules_above(beginning).within(beginning.directory)
+    with opened_directory(folder, roots) as descriptor:
+        place = os.readlink(f"/proc/self/fd/{descriptor}")
+        with os.scandir(descriptor) as listed:
+            for entry in itertools.islice(listed, _MOST_READ):
+                name = entry.name
+                if not name.startswith(start) or not _is_offered(name, start):
+                    continue
+                mark = _mark(entry, os.path.join(place, name), roots)
+                if mark is not None and not rules.leave_out(f"{name}{mark}", f"{name}{mark}"):
+                    yield f"{name}{mark}"
+
+
+def _is_offered(name: str, start: str) -> bool:
+    """Return whether to offer a name: hidden ones on request only, unprintable ones never."""
+    return name not in VERSION_CONTROL and name.isprintable() and (start.startswith(".") or not name.startswith("."))
+
+
+def _mark(entry: os.DirEntry[str], path: str, roots: tuple[str, ...]) -> str | None:
+    """Return what follows the path of an entry, "/" for a directory.
+
+    Returns None to omit it.
+    """
+    try:
+        mode = pinned_stat(path, roots).st_mode if entry.is_symlink() else entry.stat(follow_symlinks=False).st_mode
+    except OSError:
+        return None
+    if S_ISDIR(mode):
+        return "/"
+    return "" if S_ISREG(mode) else None

@@ -10,7 +10,7 @@ from ...context.tail.feed import divergence_phrase
 from ...context.tail.results import shown_text
 from ...core.errors import InvalidRequestError
 from ...core.execution import ReplayMode
-from ...core.tags import TAG_CHARS, TAG_RULE, is_tag, without_leading_tags
+from ...core.python_source import TAG_CHARS, TAG_RULE, is_tag, without_leading_tags
 from ...core.text import ELLIPSIS, as_printed, code_span, cut_line, fenced, more, plural, printable, visible
 from ...log.branches import SHOWN_BRANCHES, BranchRow, in_common
 from ...log.comparison import differences, ending_of

@@ -24,7 +24,7 @@ import anyio
 from ...context.tail.results import STATEMENT_TOOL
 from ...core.errors import EnvironmentUnavailableError, InvalidRequestError
 from ...core.ids import BranchId, ToolCallId
-from ...core.tags import tags_in
+from ...core.python_source import tags_in
 from ...log.branches import end_before
 from ...log.events import Event
 from ...log.events.conversation import ToolCall, ToolResult

@@ -19,7 +19,7 @@ from engine.core.errors import (
     StatementWithdrawnError,
 )
 from engine.core.ids import MessageId, Seq, SessionId, StatementId, ToolCallId
-from engine.core.tags import MOST_TAGS
+from engine.core.python_source import MOST_TAGS
 from engine.log.cycles import cycles_of
 from engine.log.events import Event
 from engine.log.events.conversation import RunStop, ToolCall, UserMessage

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from engine.core.tags import TAG_RULE
+from engine.core.python_source import TAG_RULE
 from engine.log.events.conversation import ToolCall, UserMessage
 from engine.log.events.execution import ExecutionStarted
 from engine.log.store.memory import MemoryStore

@@ -21,8 +21,7 @@ from engine.runtime import pages
 from engine.runtime.results import value_of
 from engine.session.directories import DOWNLOADS, Scratch
 from engine.session.editor_files import EditorBuffers
-from engine.session.fetched_pages import CUT
-from engine.session.fetching import Fetched, Permit
+from engine.session.fetching import CUT, Fetched, Permit
 from engine.session.forms import FormQuestions
 from engine.session.policy import Questions
 from engine.session.tool_calls import NOT_FETCHED, SECRET_ADDRESS, ToolCalls, ToolContext

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.context.models.picture_rules import picture_rule
-from engine.context.models.providers import route_to
+from engine.context.models.providers import picture_rule, route_to
 
 
 @pytest.mark.parametrize(

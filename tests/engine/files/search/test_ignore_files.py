@@ -14,8 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.files.search.commands import listing_arguments, read_names, without_excluded
-from engine.files.search.ignore_files import VERSION_CONTROL, FileRules, Place, has_unseen_rules, place_of
-from engine.files.search.path_completion import complete_path
+from engine.files.search.ignore_files import (
+    VERSION_CONTROL,
+    FileRules,
+    Place,
+    complete_path,
+    has_unseen_rules,
+    place_of,
+)
 from engine.runtime.worker.handles.trees import Tree as GroupTree
 from tests.support.searching import RIPGREP, files
 
