@@ -54,11 +54,11 @@ from .guidance import Guidance
 from .journal import TextStreamed
 from .live_environment import LiveEnvironment
 from .model_calls.condenser import Condenser
-from .model_calls.picture_choice import sent_pictures
 from .model_calls.projector import Projector, ResultRerenderer
 from .model_calls.replies import ModelCallRecords, ReplyRecorder
 from .model_choice import ModelChoice
 from .parts import SessionParts
+from .pictures import sent_pictures
 from .policy import Questions
 from .statements import StatementRunner, Ticker
 

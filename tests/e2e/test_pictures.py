@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from engine.session.model_calls.picture_choice import WITHDRAWN
+from engine.session.pictures import WITHDRAWN
 from tests.support.agents import Agent
 from tests.support.commands import COMMAND, SECONDS
 from tests.support.llm_answers import chat

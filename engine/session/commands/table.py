@@ -27,9 +27,18 @@ from ..requests import (
     UndoRequest,
 )
 from . import NO_CUSTOM, Command, CommandContext, CustomNames, glancing
-from .context import compact, context, context_glance, sandbox_glance, tick, views, views_glance
+from .context import (
+    compact,
+    context,
+    context_glance,
+    cost_glance,
+    model_glance,
+    sandbox_glance,
+    tick,
+    views,
+    views_glance,
+)
 from .files import changes_glance, redo, undo, undo_or_redo
-from .model import cost_glance, model_glance
 from .timeline import (
     branch,
     diff_glance,

@@ -46,7 +46,7 @@ from ...log.events import Event
 from ...log.events.conversation import ResultRerendered, ToolResult
 from ...log.redaction import HIDDEN
 from ...runtime.environment import Environment
-from .picture_choice import choose, pictures_of, tokens_of
+from ..pictures import choose, pictures_of, tokens_of
 
 TAIL_SHARE: Final = 8
 """The tail may take one part in TAIL_SHARE of the budget, or TAIL_FLOOR tokens if that is more. It never takes more

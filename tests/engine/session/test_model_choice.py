@@ -16,7 +16,7 @@ from engine.core.errors import InvalidRequestError
 from engine.log.events.conversation import AgentText, RunStop
 from engine.log.events.session import ConfigChanged, ModelCallEnded, ProjectionSent
 from engine.log.store.memory import MemoryStore
-from engine.session.commands.model import NO_LEVEL, NO_LEVELS, NO_MODEL
+from engine.session.commands.context import NO_LEVEL, NO_LEVELS, NO_MODEL
 from engine.session.model_calls.projector import Room
 from engine.session.model_choice import THINKING_LEVELS
 from engine.session.session import Session

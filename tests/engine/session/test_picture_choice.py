@@ -14,8 +14,8 @@ from engine.log.events.conversation import Attachment, ToolCall, ToolResult, Use
 from engine.log.events.session import PicturesWithdrawn
 from engine.log.facts import SessionFacts
 from engine.log.user_message import PICTURE_URI
-from engine.session.model_calls.picture_choice import NO_ROOM, STEP, TAKES_NONE, WITHDRAWN, choose, pictures_of
 from engine.session.model_calls.projector import Projection, Projector
+from engine.session.pictures import NO_ROOM, STEP, TAKES_NONE, WITHDRAWN, choose, pictures_of
 from tests.support.hollow import HollowEnvironment
 from tests.support.models import Reads
 from tests.support.timelines import timeline_of
