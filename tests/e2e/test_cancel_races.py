@@ -19,7 +19,6 @@ from tests.support.scripts import (
     last_value,
     reason,
     runs,
-    scripted,
     workers,
 )
 
@@ -73,26 +72,6 @@ def test_cancelled_c_loop_kills_the_worker_and_names_are_rebuilt(agent: Agent, t
     agent.notify("session/cancel", cancel(session))
     assert_cancelled(agent, prompt)
     assert_works(agent, session, "kept is also, kept, 'half' in globals()", "(True, [1, 2], False)")
-
-
-def test_cancel_of_a_statement_that_refuses_to_be_interrupted(agent: Agent, tmp_path: Path) -> None:
-    session = agent.open(tmp_path)
-    agent.prompt(session, "kept = 1")
-    stubborn = "while True:\n    try:\n        while True: pass\n    except BaseException: pass"
-    prompt = agent.begin_prompt(session, stubborn)
-    agent.until(runs)
-    agent.notify("session/cancel", cancel(session))
-    assert_cancelled(agent, prompt)
-    assert_works(agent, session, "kept", "1")
-
-
-# --- while the user is asked ------------------------------------------------------------------------------------------
-
-
-def asked(tmp_path: Path) -> tuple[Agent, Path]:
-    touched = tmp_path / "touched"
-    model = scripted(tmp_path, {"statement": f"open({str(touched)!r}, 'w').close()"}, {"text": "fine"})
-    return Agent(tmp_path / "state", "--model", model, permission=None), touched
 
 
 # --- while the namespace is rebuilt -----------------------------------------------------------------------------------

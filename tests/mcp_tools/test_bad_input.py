@@ -18,14 +18,6 @@ from tests.support.mcp_clients import ERAS, Caller, Era, served, text_of
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "a.txt").write_text("one\ntwo\n")
-    return root
-
-
 @pytest.mark.parametrize(
     "code",
     ["a = view('\\N{nobody}')", "a = view('\\x')", "a = view('\0')", "a = view('\\U99999999')"],

@@ -98,14 +98,6 @@ def test_failed_start_without_request_writes_only_stderr(tmp_path: Path, first: 
     assert b"/nonexist is not a directory" in done.stderr
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "a.txt").write_text("one\ntwo\n")
-    return root
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "sentence"),

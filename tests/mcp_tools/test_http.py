@@ -26,14 +26,6 @@ from tests.support.mcp_http import TOKEN, VIEW, Web, modern_headers, web
 SECONDS = 30
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "a.txt").write_text("one\ntwo\n")
-    return root
-
-
 @pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("era", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])

@@ -80,14 +80,6 @@ async def test_log_level_of_a_request(tmp_path: Path) -> None:
         assert await after_a_kill(caller, received, "warning") == []
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "a.txt").write_text("one\ntwo\n")
-    return root
-
-
 async def read(client: Client, uri: str) -> str:
     (contents,) = (await client.read_resource(uri)).contents
     assert isinstance(contents, TextResourceContents)

@@ -18,14 +18,6 @@ from tests.support.mcp_clients import ERAS, Era, served
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "a.txt").write_text("one\ntwo\n")
-    return root
-
-
 async def read(client: Client, uri: str) -> str:
     (contents,) = (await client.read_resource(uri)).contents
     assert isinstance(contents, TextResourceContents)

@@ -16,7 +16,6 @@ TEXTS = st.text(max_size=30) | st.sampled_from(
     ["')", "\\", "'''", "\n\r\0", "a'); import os; ('", "\udcff", "{x}", "%s"]
 )
 NUMBERS = st.integers(-(10**6), 10**6)
-FLAGS = st.none() | st.booleans()
 
 
 def tree(source: str) -> ast.stmt:

@@ -1,4 +1,4 @@
-"""What a model reads, which one, what its calls took, and what it may do: `/context`, `/model`, `/cost`, `/sandbox`..."""
+"""What a model reads, which one, what its calls took, and what it may do: `/context`, `/model`, `/cost`, `/sandbox`."""
 
 from __future__ import annotations
 
