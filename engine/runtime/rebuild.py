@@ -22,14 +22,15 @@ Must not know the log. Called by `worker_environment`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from typing import Final
+from typing import Final, Literal
 
 import anyio
+from msgspec import Struct, field
 
 from ..core.errors import EnvironmentUnavailableError, StatementLostError
 from ..core.execution import NamespaceDiff
 from ..core.ids import ExecutionId
-from ..core.text import more
+from ..core.text import cut_line, more, printable
 from ..log.past import (
     Comparison,
     Contents,
@@ -46,20 +47,7 @@ from ..log.past import (
 from ..log.statements import RunOutcome, RunRequest
 from .connection import Connection
 from .environment import Limits
-from .rebuild_inputs import (
-    EARLIER,
-    STOPPED,
-    FailedStep,
-    KeptValues,
-    PastContents,
-    SkippedSteps,
-    Wanted,
-    bounded,
-    outcome_of,
-    sentence,
-    skipped,
-    told,
-)
+from .rebuild_contents import EARLIER, KeptValues, PastContents, Wanted
 from .replay_run import (
     TICK_SECONDS,
     Prepared,
@@ -71,6 +59,7 @@ from .replay_run import (
     tick_message,
 )
 from .statement_run import LOADING_SECONDS, Recording, StatementRun, ask
+from .worker.guarding.guard import replaying
 from .worker.protocol import Known, Outlined, Settle, Settled, SetValues, Ticked, ValuesSet
 
 _TOLD: Final = ("came out differently",)
@@ -88,6 +77,37 @@ SEARCH_SECONDS: Final = 60.0
 KEPT_SENTENCES: Final = 200
 """Sentences in one report; the rest is a count."""
 _LATE: Final = "came after it, when the time for finding out was over, and was left out"
+_SENTENCE_CHARS: Final = 500
+_NAME_CHARS: Final = 80
+_SHOWN_NAMES: Final = 20
+_STOPPED: Final = "was stopped ({}), and is not run again"
+"""A sentence's end for a statement of that status."""
+
+
+class FailedStep(Struct, frozen=True):
+    """The step that ended an attempt: its position, None if unknown, -1 before the first.
+
+    `is_loading`: loading the step's kept values failed, not its statement. `is_unclear`: the attempt must be repeated
+    step by step to find out.
+    """
+
+    position: int | None
+    fault: Literal["ended the worker", "left Python unusable in its process"] = "left Python unusable in its process"
+    is_loading: bool = False
+    is_unclear: bool = False
+
+
+class SkippedSteps(Struct):
+    """What the next attempt must not do.
+
+    `statements` are skipped positions, each with a reason; `values` are positions whose values are not loaded. With
+    `checks` a trivial statement runs after each one. With `alone` each step is sent alone.
+    """
+
+    statements: dict[int, str] = field(default_factory=dict[int, str])
+    values: set[int] = field(default_factory=set[int])
+    checks: bool = False
+    alone: bool = False
 
 
 class Rebuild:
@@ -353,7 +373,7 @@ class Attempt:
                 self.absent = tuple(sorted(absent))
                 self.healed = tuple(self._names.healed[:KEPT_SENTENCES])
                 self.anew = tuple(sorted(self._names.without.difference(absent)))
-                return [*self._names.sentences, *map(bounded, sentences)]
+                return [*self._names.sentences, *map(_cut, sentences)]
             case _:
                 # A process of the last statement may have killed it meanwhile.
                 return FailedStep(self._last if self._skipped.checks else None)
@@ -402,7 +422,7 @@ class ValueRestorer:
         """
         self._take_until(position)
         wanted = self._kept.wanted((*past.bound, *past.unbound))
-        return await self._bring_back(position, past, skipped(past, fault), wanted, last)
+        return await self._bring_back(position, past, _skipped(past, fault), wanted, last)
 
     async def rebuild(self, position: int, past: PastRebuild, last: int) -> FailedStep | None:
         """Set the names for which an earlier rebuild had no copy. The statement that bound them is reported."""
@@ -430,7 +450,7 @@ class ValueRestorer:
 
     def _wanted(self, position: int, past: PastExecution, outcome: RunOutcome) -> tuple[Sequence[str], Wanted]:
         different = self._compare(past, outcome)
-        phrases = told(outcome.stops, different.phrases)
+        phrases = _told(outcome.stops, different.phrases)
         if phrases and different.is_told:
             phrases = _TOLD
         if not phrases:
@@ -496,9 +516,9 @@ class ValueRestorer:
     ) -> None:
         brought = [name for name in set_names if name not in without]
         if without or (phrases and phrases is not _TOLD):
-            *others, last = phrases or (STOPPED.format(past.status),)
-            said = "; ".join([last, *outcome_of(brought, without)])
-            said_now = [sentence(past.request.label, phrase) for phrase in (*others, said)]
+            *others, last = phrases or (_STOPPED.format(past.status),)
+            said = "; ".join([last, *_outcome_of(brought, without)])
+            said_now = [_sentence(past.request.label, phrase) for phrase in (*others, said)]
             self.sentences += said_now
             self.healed += [] if without else said_now
 
@@ -528,3 +548,53 @@ def _batches(groups: Iterable[ValueGroup]) -> Iterable[tuple[ValueGroup, ...]]:
 
 def _names(diff: NamespaceDiff) -> Iterable[str]:
     return (*diff.added, *diff.changed, *diff.unknown, *diff.deleted)
+
+
+# --- sentences of the report ------------------------------------------------------------------------------------------
+
+
+def _skipped(past: PastExecution, fault: str | None) -> Sequence[str]:
+    """Why a statement did not run again. Empty if it was stopped originally, because that is known."""
+    if fault is not None:
+        return (fault,)
+    if past.hindrance:
+        return (past.hindrance,)
+    stopped = past.status in ("cancelled", "timeout")
+    return () if stopped else ("had a secret in its source, which is not saved, so it was not run again",)
+
+
+def _told(stops: Sequence[str], differences: Sequence[str]) -> Sequence[str]:
+    """Combine the phrases on a statement. If the guard ended it, as is usual, one phrase says both."""
+    for stop in stops:
+        reason = f": {replaying(stop)}"
+        if differences and reason in differences[0]:
+            return ("; ".join((*stops, differences[0].replace(reason, "", 1), *differences[1:])),)
+    return (*stops, *differences)
+
+
+def _outcome_of(brought: Collection[str], without: dict[str, str]) -> Iterable[str]:
+    """Phrases on the names that were set, and on those without a copy, by reason."""
+    if brought:
+        yield f"{_listed(brought)} set from what was kept"
+    if without:
+        by_reason: dict[str, list[str]] = {}
+        for name, reason in without.items():
+            by_reason.setdefault(reason, []).append(name)
+        yield "no copy of " + ", ".join(f"{_listed(names)} ({reason})" for reason, names in by_reason.items())
+
+
+def _listed(names: Collection[str]) -> str:
+    # A statement can create a name with a newline.
+    shown = [cut_line(printable(name), _NAME_CHARS) for name in sorted(names)[:_SHOWN_NAMES]]
+    rest = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {rest} more" if rest else "")
+
+
+def _sentence(label: str, phrase: str) -> str:
+    """A sentence on one statement."""
+    return _cut(f"{label} {phrase}")
+
+
+def _cut(text: str) -> str:
+    """Cut a sentence to the report's limit."""
+    return cut_line(text, _SENTENCE_CHARS)

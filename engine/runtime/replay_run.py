@@ -29,7 +29,7 @@ from ..log.past import PastExecution, PastLooks, PastRebuild, PastStep, PastTick
 from ..log.statements import EffectAnswer, EffectRequest, RunOutcome, RunRequest
 from .connection import Capture, Connection, Received
 from .environment import Limits
-from .rebuild_inputs import PastContents
+from .rebuild_contents import PastContents
 from .statement_run import GRACE_SECONDS, LOADING_SECONDS, Recording, StatementRun, run_message
 from .worker.framing import pack_step
 from .worker.protocol import Began, BroughtBack, Content, Known, Ran, Repeat, Replay, Replayed, Tick

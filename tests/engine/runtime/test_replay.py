@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 import anyio
 import pytest
@@ -18,10 +19,10 @@ from engine.runtime.connection import Capture, Connection
 from engine.runtime.control_channel import Death, MessageReader
 from engine.runtime.environment import EnvironmentSpec, Limits
 from engine.runtime.rebuild import Rebuild
-from engine.runtime.rebuild_inputs import EARLIER, NOT_KEPT, KeptValues, PastContents
+from engine.runtime.rebuild_contents import EARLIER, NOT_KEPT, KeptValues, PastContents
 from engine.runtime.replay_run import STRETCH_BYTES, Prepared, ReplayPrefetch, ReplayRun, replay_messages
 from engine.runtime.worker.framing import frame
-from engine.runtime.worker.protocol import Began, BroughtBack, CleanedUp, Ran, Replayed, Started, ToWorker
+from engine.runtime.worker.protocol import Began, BroughtBack, CleanedUp, Ran, Replay, Replayed, Started, ToWorker
 from tests.support.environments import PATIENCE, contents, ended_otherwise, kept, past
 from tests.support.in_process import ThreadConnection
 
@@ -240,14 +241,26 @@ async def test_timely_interrupt_is_forgotten_first() -> None:
     assert type(worker.got[-1]).__name__ == "CleanUp"
 
 
-async def test_after_an_unclear_attempt_each_step_runs_alone(tmp_path: object) -> None:
-    workers: list[Connection] = []
+class Noting(ThreadConnection):
+    """Notes what it is sent."""
+
+    def __init__(self, cwd: Path) -> None:
+        super().__init__(EnvironmentSpec(cwd=str(cwd), redactor=NO_SECRETS), len)
+        self.got: list[object] = []
+
+    def send(self, message: ToWorker) -> None:
+        self.got.append(message)
+        super().send(message)
+
+
+async def test_after_an_unclear_attempt_each_step_runs_alone(tmp_path: Path) -> None:
+    workers: list[Scripted | Noting] = []
 
     async def start() -> Connection:
         if not workers:
             workers.append(Scripted([Began(0)], on_interrupt=[Began(1)]))
         else:
-            workers.append(ThreadConnection(EnvironmentSpec(cwd=str(tmp_path), redactor=NO_SECRETS), len))
+            workers.append(Noting(tmp_path))
             assert isinstance(await workers[-1].first(), Started)
         return workers[-1]
 
@@ -257,7 +270,8 @@ async def test_after_an_unclear_attempt_each_step_runs_alone(tmp_path: object) -
     await workers[-1].kill()
     for worker in workers:
         worker.close()
-    assert (restored.executions, restored.divergences, len(workers)) == (2, (), 2)
+    assert (restored.executions, restored.divergences) == (2, ())
+    assert [any(isinstance(message, Replay) for message in worker.got) for worker in workers] == [True, False]
 
 
 def group(content: str, *names: str) -> PastValues:

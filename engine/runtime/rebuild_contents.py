@@ -1,4 +1,4 @@
-"""Inputs and reports of a rebuild: contents of the store, kept values, failed steps, and sentences.
+"""What a rebuild takes from the store: contents that steps need, and saved values that replace the result of a step.
 
 `PastContents` loads what steps need and prepares it for one worker. A missing or damaged blob becomes an answer or a
 revision with a reason. Answers and revisions are read ahead, because a visit of the store takes as long as a statement;
@@ -13,8 +13,8 @@ Used by `rebuild` and `replay_run`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, field
@@ -22,7 +22,6 @@ from msgspec.structs import replace
 
 from ..core.errors import StoreError
 from ..core.ids import BlobDigest
-from ..core.text import cut_line, printable
 from ..log.past import (
     Contents,
     PastAnswer,
@@ -35,7 +34,6 @@ from ..log.past import (
     ValueGroup,
 )
 from ..log.statements import UpdatePayload
-from .worker.guarding.guard import replaying
 from .worker.protocol import Answer, Content, Look
 
 NOT_KEPT: Final = "its process ended before it was saved"
@@ -51,11 +49,6 @@ TOO_LARGE: Final = "was too large to save"
 MISSING: Final = "is missing in the store"
 DROPPED: Final = "was dropped to stay within past_bytes"
 DAMAGED: Final = "is damaged in the store"
-_SENTENCE_CHARS: Final = 500
-_NAME_CHARS: Final = 80
-_SHOWN_NAMES: Final = 20
-STOPPED: Final = "was stopped ({}), and is not run again"
-"""A sentence's end for a statement of that status."""
 
 
 class PastContents:
@@ -271,79 +264,3 @@ class Wanted(Struct, frozen=True, kw_only=True):
     groups: dict[PastValues, tuple[str, ...]] = field(default_factory=dict[PastValues, tuple[str, ...]])
     delete: tuple[str, ...] = ()
     without: dict[str, str] = field(default_factory=dict[str, str])
-
-
-class FailedStep(Struct, frozen=True):
-    """The step that ended an attempt: its position, None if unknown, -1 before the first.
-
-    `is_loading`: loading the step's kept values failed, not its statement. `is_unclear`: the attempt must be repeated
-    step by step to find out.
-    """
-
-    position: int | None
-    fault: Literal["ended the worker", "left Python unusable in its process"] = "left Python unusable in its process"
-    is_loading: bool = False
-    is_unclear: bool = False
-
-
-class SkippedSteps(Struct):
-    """What the next attempt must not do.
-
-    `statements` are skipped positions, each with a reason; `values` are positions whose values are not loaded. With
-    `checks` a trivial statement runs after each one. With `alone` each step is sent alone.
-    """
-
-    statements: dict[int, str] = field(default_factory=dict[int, str])
-    values: set[int] = field(default_factory=set[int])
-    checks: bool = False
-    alone: bool = False
-
-
-# --- sentences of the report ------------------------------------------------------------------------------------------
-
-
-def skipped(past: PastExecution, fault: str | None) -> Sequence[str]:
-    """Why a statement did not run again. Empty if it was stopped originally, because that is known."""
-    if fault is not None:
-        return (fault,)
-    if past.hindrance:
-        return (past.hindrance,)
-    stopped = past.status in ("cancelled", "timeout")
-    return () if stopped else ("had a secret in its source, which is not saved, so it was not run again",)
-
-
-def told(stops: Sequence[str], differences: Sequence[str]) -> Sequence[str]:
-    """Combine the phrases on a statement. If the guard ended it, as is usual, one phrase says both."""
-    for stop in stops:
-        reason = f": {replaying(stop)}"
-        if differences and reason in differences[0]:
-            return ("; ".join((*stops, differences[0].replace(reason, "", 1), *differences[1:])),)
-    return (*stops, *differences)
-
-
-def outcome_of(brought: Collection[str], without: dict[str, str]) -> Iterable[str]:
-    """Phrases on the names that were set, and on those without a copy, by reason."""
-    if brought:
-        yield f"{_listed(brought)} set from what was kept"
-    if without:
-        by_reason: dict[str, list[str]] = {}
-        for name, reason in without.items():
-            by_reason.setdefault(reason, []).append(name)
-        yield "no copy of " + ", ".join(f"{_listed(names)} ({reason})" for reason, names in by_reason.items())
-
-
-def _listed(names: Collection[str]) -> str:
-    # A statement can create a name with a newline.
-    shown = [cut_line(printable(name), _NAME_CHARS) for name in sorted(names)[:_SHOWN_NAMES]]
-    rest = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {rest} more" if rest else "")
-
-
-def sentence(label: str, phrase: str) -> str:
-    """A sentence on one statement."""
-    return bounded(f"{label} {phrase}")
-
-
-def bounded(text: str) -> str:
-    """Cut a sentence to the report's limit."""
-    return cut_line(text, _SENTENCE_CHARS)
