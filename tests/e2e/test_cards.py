@@ -13,7 +13,7 @@ from acp_adapter.updates.calls import CANCELLED, NOT_RUN
 from acp_adapter.updates.files import RESTORED
 from acp_adapter.updates.statements import DIFFERENT, FAILED, REJECTED
 from engine.context.models.local import OPENED, UNSEEN_PICTURE
-from engine.context.models.written_replies import WRONG_ARGUMENTS
+from engine.context.models.statement_tool import WRONG_ARGUMENTS
 from tests.support.agents import Agent
 from tests.support.llm_answers import CHAT, chat
 from tests.support.llm_server import llm_server

@@ -74,7 +74,7 @@ from ..model import (
 from ..tail.results import STATEMENT_TOOL
 from .messages import Dialect, signature_of, to_messages
 from .providers import Provider, ProviderFailure, Route, address_shown, how_to_set
-from .written_replies import DESCRIPTION, PARAMETERS, read_call
+from .statement_tool import DESCRIPTION, PARAMETERS, read_call
 
 if TYPE_CHECKING:
     from pydantic_ai.models.anthropic import AnthropicModelSettings

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from engine import Session, Ticket
 from engine.context.model import CallRefused, ModelError, ModelSignal, Prompt, StatementAsked, TextDelta
-from engine.context.models.written_replies import ONE_CALL
+from engine.context.models.statement_tool import ONE_CALL
 from engine.core.errors import EnvironmentUnavailableError, TurnFailedError
 from engine.log.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
 from engine.log.events.execution import ExecutionFinished

@@ -34,7 +34,7 @@ from engine.context.model import (
 from engine.context.models import make_model
 from engine.context.models.provider import ATTEMPTS, ProviderModel
 from engine.context.models.providers import NAMED, PROVIDERS, Provider, address_shown, route_to, setup_of
-from engine.context.models.written_replies import read_call
+from engine.context.models.statement_tool import read_call
 from engine.core.errors import InvalidRequestError
 from engine.core.ids import MessageId
 from engine.core.installation import extra_command

@@ -22,7 +22,8 @@ from engine.context.model import (
     TextDelta,
     TokensUsed,
 )
-from engine.context.models.written_replies import LONGEST_TAG, NOT_CLOSED, ONE_CALL, BlockReader, with_written_statement
+from engine.context.models.statement_tool import ONE_CALL
+from engine.context.models.written_replies import LONGEST_TAG, NOT_CLOSED, BlockReader, with_written_statement
 from engine.context.tail.results import CLOSING, OPENING
 from tests.support.block_reference import block_in
 from tests.support.examples import examples
