@@ -43,6 +43,7 @@ def test_the_command_line_wins_over_the_environment_over_the_file(tmp_path: Path
         ("", {}, {"context_budget": "-1"}, "--context-budget: '-1' cannot be used: must be more than 0, and finite"),
         ("", {}, {"statement_seconds": "nan"}, "--statement-seconds: 'nan'"),
         ("", {}, {"state_dir": "~nobody-here/x"}, "--state-dir: '~nobody-here/x'"),
+        ("", {}, {"allow_sudo": "perhaps"}, "--allow-sudo: 'perhaps' cannot be used: must be yes or no"),
         ("max_rounds = 0.5", {}, {}, "config.toml"),
         ("colour = 'red'", {}, {}, "sets colour, which no option is called"),
         ("= nonsense", {}, {}, "not valid TOML"),
@@ -53,6 +54,14 @@ def test_invalid_value_is_reported_with_its_source(
 ) -> None:
     with pytest.raises(InvalidRequestError, match=re.escape(named)):
         load_settings(environ(tmp_path, config, **variables), overrides)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("yes", True), ("True", True), ("1", True), (" NO ", False), ("false", False), ("0", False)],
+)
+def test_yes_and_no_have_other_spellings(tmp_path: Path, text: str, value: bool) -> None:
+    assert load_settings(environ(tmp_path, REWINDOW_ALLOW_SUDO=text)).allow_sudo is value
 
 
 def test_a_config_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:

@@ -209,6 +209,7 @@ COMMAND_VALUE = "a1b2c3d4e5f6"
         ("agent", "-c", f"model.api_key={COMMAND_VALUE}"),
         ("client", f"https://example.org/mcp#access_token={COMMAND_VALUE}"),
         ("client", "--header", f"Authorization: Bearer {COMMAND_VALUE}"),
+        ("agent", f'{{"servers": [{{"headers": {{"api_key": "{COMMAND_VALUE}"}}}}]}}'),
     ],
 )
 def test_values_whose_names_look_secret_are_found(words: tuple[str, ...]) -> None:

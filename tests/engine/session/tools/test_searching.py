@@ -272,6 +272,7 @@ def test_answer_is_bounded_however_long_lines_and_names_are(tmp_path: Path) -> N
     assert isinstance(found, dict)
     assert sum(len(line) for match in found["matches"] for line in (match[2], *match[3], *match[4])) < 2_100_000
     assert (len(found["matches"]) + found["more"], found["more_files"]) == (1_998, 2)
+    assert len({match[0] for match in found["matches"]}) == 1, "the first file has taken all of the room"
     made = program(here, "find", glob="*")
     listed = made.answer(outcome(b"".join(b"./%s%05d\0" % (b"d/" * 1_000, n) for n in range(3_000)), code=0))
     assert isinstance(listed, dict)
