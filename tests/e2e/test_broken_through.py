@@ -21,7 +21,6 @@ from tests.support.agents import SECONDS, Agent
 from tests.support.breaking import (
     HOOK,
     KEY,
-    KEYS,
     NAME,
     REPLACING,
     RUN,
@@ -389,24 +388,6 @@ async def test_clients_get_at_no_state_in_a_home_directory(tmp_path: Path) -> No
 # --- keys -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", KEYS)
-def test_no_spelling_of_a_key_leaves(tmp_path: Path, name: str) -> None:
-    key = KEYS[name]
-    path, state, environ = tmp_path / "project", tmp_path / "state", {key.variable: key.value}
-    path.mkdir()
-    (path / "kept.txt").write_bytes(key.file)
-    statements = [each.replace("FILE", "kept.txt") for each in key.statements]
-    server = {"name": "test", "command": sys.executable, "args": [str(SERVER)], "env": []}
-    servers = [server] if name == "name of an argument" else []
-    agent, session = auto(
-        tmp_path, path, statements, permission="allow_once", environ=environ, servers=servers, state=state
-    )
-    assert len(executions(agent)) == len(statements)
-    found = leaving(agent, state, session, environ)
-    assert places_of(key.looks or [key.value.encode()], found) == {}
-
-
-SERVER: Final = Path(__file__).parents[1] / "support/mcp_server.py"
 ECHOING: Final = """
 import json, os, sys
 key = os.environ["API_KEY"]

@@ -10,7 +10,7 @@ import subprocess
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -247,101 +247,6 @@ def _unpacked(row: tuple[bytes]) -> bytes:
 
 KEY: Final = "sk-Zq7Xv2Lm9Rt4Wp8Ns3Bd6Hf1"
 NAME: Final = "kZq7Xv2Lm9Rt4Wp8Ns3Bd6Hf1zz"
-LONG: Final = "sk-proj-" + "Zq7Xv2Lm9Rt4Wp8Ns3Bd6Hf1" * 6
-FOREIGN: Final = "schlüssel-geheim-größe"
-PASSWORD: Final = "S3cr3tP4ssw0rd77"
-SPELLED: Final = "wJalrXUtnFEMI/K7MDENG+bPxRfi&CYEX"
-IN_LINES: Final = base64.b64encode(f"OPENAI_API_KEY={LONG}\n".encode())[20:70]
-COLOURED: Final = "sk-Zq7Xv2{e}[01;31m{e}[KLm9{e}[m{e}[KRt4Wp8Ns3Bd6Hf1"
-
-
-@dataclass(frozen=True)
-class Key:
-    """A key in a variable, statements that do something with a file that holds it (FILE), and how it would look."""
-
-    statements: Sequence[str]
-    file: bytes = KEY.encode()
-    value: str = KEY
-    variable: str = "OPENAI_API_KEY"
-    looks: Sequence[bytes] = field(default_factory=tuple[bytes, ...])
-
-
-def encoded(encoding: str, *statements: str, key: str = KEY) -> Key:
-    text = f"hello é\nA={key}\n"
-    plain = encoding.removesuffix("-sig")
-    return Key(statements, text.encode(plain), key, looks=[key.encode(f"{plain}-le" if plain[:3] == "utf" else plain)])
-
-
-KEYS: Final = {
-    "base64 in lines": Key(
-        ("print(bash('base64 FILE'))", "import base64; print(base64.encodebytes(open('FILE', 'rb').read()).decode())"),
-        f"OPENAI_API_KEY={LONG}\n".encode(),
-        LONG,
-        looks=[IN_LINES],
-    ),
-    "base64 without its last newline": Key(
-        ["bash('printf %s $(cat FILE) | base64')"],
-        value=KEY + "\n",
-        looks=[KEY.encode(), base64.b64encode(KEY.encode())[:30]],
-    ),
-    "colours in the middle": Key(
-        ["bash('grep --color=always Lm9 FILE')", "print(bash('grep --color=always Lm9 FILE').stdout)"],
-        looks=[COLOURED.format(e=each).encode() for each in ("\x1b", "\\x1b", "\\u001b")],
-    ),
-    "UTF-16": encoded("utf-16", "v = view('FILE'); show(v)", "open('FILE', encoding='utf-16').read()"),
-    "UTF-16, written over": encoded("utf-16", "write('FILE', 'new')"),
-    "UTF-16, removed": encoded("utf-16", "import os; os.remove('FILE')"),
-    "UTF-32": encoded("utf-32", "v = view('FILE'); show(v)", "write('FILE', 'new')"),
-    "Latin-1": encoded("latin-1", "v = view('FILE'); show(v)", "write('FILE', 'new')", key=FOREIGN),
-    "array of numpy": Key(
-        ["import numpy as np, time\na = np.array([open('FILE').read(), str(time.time())]); n = len(a)", "a"],
-        looks=[KEY.encode("utf-32-le")],
-    ),
-    "name of a variable": Key(["k = open('FILE').read(); globals()[k] = 1", "2"], NAME.encode(), NAME),
-    "name of a class": Key(
-        ["k = open('FILE').read(); x = type(k, (), {})(); x", "raise type(k + 'Error', (Exception,), {})('x')"],
-        NAME.encode(),
-        NAME,
-    ),
-    "name of an argument": Key(
-        ["k = open('FILE').read()", "test.add_one(n=1, **{k: 1})", "test.add_one(n=1, **{'from': {k: {k: 1}}})"],
-        NAME.encode(),
-        NAME,
-    ),
-    "spelled for JSON and URLs": Key(
-        ["print(open('FILE').read())"],
-        "\n".join(
-            looks := [
-                SPELLED.replace("/", "\\/"),
-                SPELLED.replace("&", "\\u0026"),
-                SPELLED.replace("/", "%2F"),
-            ]
-        ).encode(),
-        SPELLED,
-        looks=[each.encode() for each in looks],
-    ),
-    "URL with @ in the user's name": Key(
-        ["print(open('FILE').read())"],
-        f"PASS={PASSWORD}".encode(),
-        f"smtp://me@mail.example:{PASSWORD}@smtp.mail.example",
-        "MAIL_URL",
-        [PASSWORD.encode()],
-    ),
-    "URL with @ in the password": Key(
-        ["print(open('FILE').read())"],
-        f"PASS=Ab3$xyQ@{PASSWORD}".encode(),
-        f"postgres://me:Ab3$xyQ@{PASSWORD}@db/x",
-        "DATABASE_URL",
-        [PASSWORD.encode()],
-    ),
-    "proxy without a scheme": Key(
-        ["import os; print(os.environ.get('HTTP_PROXY'))", "print(open('FILE').read())"],
-        PASSWORD.encode(),
-        f"me:{PASSWORD}@proxy.example:3128",
-        "HTTP_PROXY",
-        [PASSWORD.encode()],
-    ),
-}
 
 
 # --- files that git and editors run -----------------------------------------------------------------------------------
