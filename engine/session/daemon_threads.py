@@ -1,7 +1,7 @@
 """Steps on daemon threads: a process that ends does not wait for them, unlike for those of `anyio.to_thread`.
 
 For what may take long and leaves nothing half done: imports, requests to providers and to the keyring. Used by `host`
-and `process_models`.
+and `model_choice`.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from ..runtime.picture_decoder import PictureDecoder
     from ..runtime.worker.handles.outlines import Outlines
     from .keys import Keys
-    from .process_models import ConfiguredModels, OwnModel
+    from .model_choice import ConfiguredModels, OwnModel
     from .registry import Sessions
 
 Stage = Literal["answering", "session", "prompt"]
@@ -61,7 +61,7 @@ STAGES: Final[dict[Stage, tuple[str, ...]]] = {
     "session": (
         "session.registry",
         "session.keys",
-        "session.process_models",
+        "session.model_choice",
         "log.store.sqlite",
         "log.store.writer",
         "log.store.locks",
@@ -152,7 +152,7 @@ class Host:
 
     @cached_property
     def _models(self) -> OwnModel | ConfiguredModels:
-        from .process_models import ConfiguredModels, OwnModel  # of the session stage
+        from .model_choice import ConfiguredModels, OwnModel
 
         if self._own_model is not None:
             return OwnModel(self._own_model, self._settings)

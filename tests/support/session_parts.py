@@ -14,8 +14,8 @@ from engine.log.store_protocol import SessionRow
 from engine.runtime.environment import Environment
 from engine.session.directories import ProjectEnvironment
 from engine.session.journal import Journal
+from engine.session.model_choice import OwnModel
 from engine.session.parts import HostServices, SessionParts, assemble
-from engine.session.process_models import OwnModel
 
 from .fixed import CountingEntropy, FixedClock
 

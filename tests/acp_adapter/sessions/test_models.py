@@ -14,7 +14,7 @@ import pytest
 from engine.context.models import provider
 from engine.context.models.provider_stream import ProviderClient
 from engine.session import model_choice
-from engine.session.process_models import ConfiguredModels
+from engine.session.model_choice import ConfiguredModels
 from tests.support.llm_answers import anthropic, chat
 from tests.support.llm_server import Answer, LlmServer, chunk, llm_server, sse
 from tests.support.memory import Client, in_memory

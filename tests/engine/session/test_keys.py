@@ -26,7 +26,7 @@ from engine.session.keys import (
     missing_keys,
     stored_name,
 )
-from engine.session.process_models import ConfiguredModels
+from engine.session.model_choice import ConfiguredModels
 
 pytestmark = pytest.mark.anyio
 
