@@ -7,6 +7,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from engine.files.safe_open import (
     opened_directory,
     opened_file,
     own_below,
+    pinned,
     place_to_write,
     real_roots,
     search_path,
@@ -132,6 +134,20 @@ def test_what_lies_outside_is_refused_whether_it_exists_or_not(root: Path, make:
 def link(path: Path, target: Path) -> Path:
     path.symlink_to(target)
     return path
+
+
+def test_what_is_pinned_has_a_kind(root: Path) -> None:
+    (root / "missing").symlink_to("nowhere")
+    os.mkfifo(root / "pipe")
+    found: dict[str, str] = {}
+    for name in ("inside", "", "pipe", "missing"):
+        with closing(pinned(root / name)) as each:
+            found[name] = each.kind
+    assert found == {"inside": "file", "": "directory", "pipe": "other", "missing": "nothing"}
+    descriptor = os.memfd_create("nameless")
+    with closing(pinned(descriptor)) as nameless:
+        assert nameless.kind == "other"
+    os.close(descriptor)
 
 
 def test_without_roots_every_place_is_open(root: Path) -> None:

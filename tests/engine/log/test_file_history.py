@@ -198,3 +198,5 @@ def test_of_many_files_the_first_are_named() -> None:
     assert first.endswith(", 19, ….")
     assert len(left) == SHOWN_FILES + 1
     assert left[-1] == "... 10 more files that were not restored"
+    (just,) = rewound_lines(Rewound(statement=1, restored=files(*map(str, range(SHOWN_FILES)))), str)
+    assert just.endswith(", 18, 19.")
