@@ -20,7 +20,7 @@ from ..log.events.going_back import Rewound
 from ..log.file_history import rewound_lines
 from ..log.redaction import redact_event
 from ..session.commands.files import change_lines, undo_lines
-from ..session.past.patches import FileDelta, deltas_since, patch
+from ..session.past.patches import FileDelta, deltas_since, for_patch, patch
 from ..session.requests import MoveResult, UndoRequest
 from ..session.session import Session
 from .going_back import in_session, with_progress_line
@@ -119,7 +119,8 @@ def changes(
     if not as_patch:
         typer.echo(visible("\n".join(change_lines(deltas, row.cwd, since))))
         return
-    _print_patch(patch(deltas, row.cwd))
+    deltas = for_patch(deltas, os.path.realpath(row.cwd))
+    _print_patch(patch(deltas, os.path.realpath(row.cwd)))
     for each in deltas:
         if each.reason:
             typer.echo(visible(f"{os.path.relpath(each.path, row.cwd)} is left out: {each.reason}"), err=True)

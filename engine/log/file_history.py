@@ -106,15 +106,19 @@ def _is_writable(mode: int | None) -> bool:
 
 
 def _order(file: FileToRestore) -> tuple[int, int]:
-    """Order files so that a directory is made and opened before what is in it, and removed or closed after that."""
+    """Order files so that a directory is made and opened before what is in it, and removed or closed after that.
+
+    Files are removed after others came back, because one that moved is the only copy until then. But what stands where
+    a directory is wanted goes first.
+    """
     depth = file.path.count("/")
     if file.wanted_digest == DIRECTORY == file.present_digest:
-        return (-2, depth) if _is_writable(file.wanted_mode) else (2, -depth)
+        return (-2, depth) if _is_writable(file.wanted_mode) else (3, -depth)
     if file.wanted_digest == DIRECTORY != file.present_digest:
         return -1, depth
     if file.present_digest == DIRECTORY != file.wanted_digest:
-        return 1, -depth
-    return 0, 0
+        return 2, -depth
+    return (0, 0) if file.wanted_digest else (1, 0)
 
 
 def is_unknown(content: BlobDigest | None, digest: str) -> bool:

@@ -178,7 +178,7 @@ class SessionRuntime:
         self._editing = Editing(reruns, timeline=timeline, store=parts.store, head=self._head)
         files = FileRewinder(log, parts.journal, parts.store, workspace, parts.facts, self.buffers, self._comparison)
         self._rewinder = Rewinder(log, self._head, files)
-        self._undoer = Undoer(log, timeline, files)
+        self._undoer = Undoer(log, timeline, self.environment, files)
 
     def attach(self, permissions: Permissions | None, editor: Editor | None, forms: Forms | None) -> None:
         """Set whom questions go to, whose unsaved texts replace the disk's, and who is asked for answers."""

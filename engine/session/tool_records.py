@@ -238,6 +238,13 @@ def file_state(place: str, limit: int) -> FileState:
         found.close()
 
 
+def link_state(place: str) -> FileState:
+    """Return a symbolic link as a file whose content is its target; no file if there is none."""
+    entry = _entry(place)
+    is_link = entry is not None and entry.digest.startswith(LINK)
+    return FileState(entry.digest, data=entry.target) if entry is not None and is_link else FileState()
+
+
 def _read(found: Pinned, limit: int) -> FileState:
     if found.size <= limit:
         try:

@@ -49,7 +49,7 @@ from ..log.store_protocol import Store
 from .parts import SessionParts
 from .policy import shown_part
 from .tool_calls import SHOWN_CHANGES_CHARS
-from .tool_records import FileState, file_state
+from .tool_records import FileState, file_state, link_state
 from .tools import Workspace, changes_of, name_text
 from .working_tree.baseline import Baseline
 from .working_tree.changes import Begun, TreeComparison, close_acts
@@ -226,7 +226,10 @@ class Touches:
         return self._kept(place, replace(found, reason=found.reason.replace("it has more", "it had more")))
 
     def _look(self, place: str, limit: int) -> FileState:
-        return FileState() if place.startswith(self._records.hidden) else file_state(place, limit)
+        if place.startswith(self._records.hidden):
+            return FileState()
+        found = file_state(place, limit)
+        return found if found.digest else link_state(place)
 
     def _kept(self, place: str, found: FileState) -> FileTouched:
         content, secret = self._stored(found.data)

@@ -15,8 +15,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...core.diff import Opcode, hunks, opcodes
+from ...core.domain import is_inside
 from ...core.errors import StoreError
 from ...core.execution import DIRECTORY, LINK
 from ...core.text import plural
@@ -32,6 +34,8 @@ _DIFFED_CHARS: Final = 8 << 20
 """Of both contents of a file that are compared line by line; of longer ones a patch replaces all lines."""
 _NOT_STORED: Final = "a content is not stored"
 _LOST: Final = "its contents are not in the store"
+OUTSIDE: Final = "it is outside of the directory that the patch is for"
+NOT_UTF8: Final = "its name is not UTF-8"
 _SECRET: Final = "it contains a secret"  # noqa: S105 -- a reason, no secret
 _LINK_MODE: Final = 0o120000
 _FILE_MODE: Final = 0o100644
@@ -83,6 +87,17 @@ class FileDelta(Struct, frozen=True):
         """The numbers of added and removed lines."""
         codes = [code for code in opcodes(_lines(self.before), _lines(self.after)) if code.tag != "equal"]
         return sum(code.j2 - code.j1 for code in codes), sum(code.i2 - code.i1 for code in codes)
+
+
+def for_patch(deltas: Sequence[FileDelta], root: str) -> Sequence[FileDelta]:
+    """Return the changes with a reason for each that a patch for `root` cannot have."""
+    return [replace(each, reason=each.reason or _why_not_in_patch(each.path, root)) for each in deltas]
+
+
+def _why_not_in_patch(path: str, root: str) -> str:
+    if not is_inside(path, (root,)):
+        return OUTSIDE
+    return NOT_UTF8 if "\ufffd" in path else ""
 
 
 def deltas_since(

@@ -42,7 +42,8 @@ from ..parts import SessionParts
 from ..preparing import Preparer
 from ..repair import enforce_view, repair
 from ..requests import ActiveRequest, MoveResult, no_such_statement
-from ..tools import Replaced, Workspace, restore
+from ..tools import REPLACED, Replaced, Workspace, restore
+from ..working_tree.baseline import Baseline
 from ..working_tree.changes import TreeComparison, close_acts
 
 T = TypeVar("T")
@@ -190,6 +191,8 @@ _HIDDEN: Final = "its path contains a secret, which is not recorded, so the file
 _UNSAVED: Final = "it has unsaved changes in the editor"
 _PROTECTED: Final = "it is protected, because {}, and a client may not write it; put it back yourself"
 _LOST: Final = "its earlier content is not in the store"
+NOT_UTF8: Final = "its name is not UTF-8, so it could not be made again"
+ONLY_COPY: Final = "it is the only copy of a file that could not be restored under its earlier name"
 NOT_STORED: Final = "its present content is not stored, so it would be lost"
 
 
@@ -231,14 +234,15 @@ class FileRewinder:
 
     def without_protected(self, found: Restorable) -> Restorable:
         """Return the plan without files that are protected now, which are named instead. Blocks."""
-        left, files = list(found.left), list[FileToRestore]()
-        for file in found.files:
-            why = self._workspace.protection.why(os.path.realpath(self._workspace.absolute(file.path)))
-            if why:
-                left.append(FileLeft(path=file.path, reason=_PROTECTED.format(why)))
-            else:
-                files.append(file)
-        return Restorable(tuple(files), tuple(left))
+        reasons = {file.path: self._why_protected(file) for file in found.files}
+        return leaving(found, lambda file: _PROTECTED.format(why) if (why := reasons[file.path]) else "")
+
+    def has_protected(self, found: Restorable) -> bool:
+        """Return whether other programs run one of the files. Blocks."""
+        return any(self._why_protected(file) for file in found.files)
+
+    def _why_protected(self, file: FileToRestore) -> str:
+        return self._workspace.protection.why(os.path.realpath(self._workspace.absolute(file.path)))
 
     def plan(self, at: Seq) -> Restorable:
         """Return what restores the files to that position of the log. Looks at no file."""
@@ -246,9 +250,7 @@ class FileRewinder:
 
     def ordered(self, found: Restorable) -> Restorable:
         """Return the files in the order in which they can be restored, without those that must stay as they are."""
-        reasons = [(file, _why_kept(file)) for file in found.files]
-        left = [FileLeft(path=file.path, reason=reason) for file, reason in reasons if reason]
-        return Restorable(tuple(file for file, reason in reasons if not reason), (*found.left, *left))
+        return leaving(found, _why_kept)
 
     async def rewind(self, begun: RewindBegun, *, protected: bool = True) -> Rewound:
         """Carry out a plan, recorded by `begun`; return its end, not yet recorded.
@@ -261,7 +263,9 @@ class FileRewinder:
         self._spares_protected = not protected
         seq = self._log.append(begun)
         replaced: list[FileToRestore] = []
-        acts = [] if self._comparison is None else await anyio.to_thread.run_sync(self._comparison.open_acts)
+        acts: Sequence[tuple[Baseline, int]] = ()
+        if self._comparison is not None:
+            acts = await anyio.to_thread.run_sync(self._comparison.open_acts)
         try:
             await self._journal.durable(seq)
             return await self._go(begun, replaced)
@@ -283,11 +287,14 @@ class FileRewinder:
         done: list[FileToRestore] = []
         left = list(begun.left)
         self._reported = self._reported_paths()
+        missing: set[str] = set()
         for place, file in enumerate(begun.files):
             self._journal.signal(FilesPutBack(place, len(begun.files)))
-            outcome = await self._put(file)
+            is_only_copy = not file.wanted_digest and file.present_digest in missing
+            outcome = FileLeft(path=file.path, reason=ONLY_COPY) if is_only_copy else await self._put(file)
             if isinstance(outcome, FileLeft):
                 left.append(outcome)
+                missing.add(file.wanted_digest)
             else:
                 done.append(file)
                 replaced += [file] * outcome
@@ -365,10 +372,25 @@ def _reported(event: Event, *, is_imported: bool) -> Iterable[str]:
             return ()
 
 
+def leaving(found: Restorable, why: Callable[[FileToRestore], str]) -> Restorable:
+    """Return the plan without files for which `why` gives a reason, and without removing the only copy of one."""
+    left, files, missing = list(found.left), list[FileToRestore](), set[str]()
+    for file in found.files:
+        is_only_copy = not file.wanted_digest and file.present_digest in missing
+        if reason := why(file) or (ONLY_COPY if is_only_copy else ""):
+            left.append(FileLeft(path=file.path, reason=reason))
+            missing.add(file.wanted_digest)
+        else:
+            files.append(file)
+    return Restorable(tuple(files), tuple(left))
+
+
 def _why_kept(file: FileToRestore) -> str:
     """Return why a file must stay as it is; empty if it need not."""
     if HIDDEN in file.path:
         return _HIDDEN
+    if REPLACED in file.path and "" in (file.present_digest, file.wanted_digest):
+        return NOT_UTF8
     return NOT_STORED if is_unknown(file.present, file.present_digest) else ""
 
 

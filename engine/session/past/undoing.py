@@ -14,12 +14,13 @@ from ...core.errors import InvalidRequestError
 from ...core.ids import ExecutionId, Seq
 from ...log.event_log import EventLog
 from ...log.events.execution import ExecutionStarted, FileWritten, StatementRecorded
-from ...log.events.going_back import FileLeft, FileToRestore, RewindBegun
+from ...log.events.going_back import RewindBegun
 from ...log.file_history import Restorable
 from ...log.timeline import Timeline
 from ...log.undo_steps import Steps, files_again, files_of, steps_of
+from ..live_environment import LiveEnvironment
 from ..requests import ActiveRequest, MoveResult, UndoRequest, cell_numbered, no_such_statement
-from .rewinding import FileRewinder
+from .rewinding import FileRewinder, leaving
 
 NOTHING_TO_UNDO: Final = "No statement has changed a file that could be undone."
 NOTHING_TO_REDO: Final = "Nothing was undone that could be redone."
@@ -30,9 +31,10 @@ CHANGED_LATER: Final = "statement {} changed it later; undo that first"
 class Undoer:
     """Undoes and redoes what statements of one session did to files."""
 
-    def __init__(self, log: EventLog, timeline: Timeline, files: FileRewinder) -> None:
+    def __init__(self, log: EventLog, timeline: Timeline, environment: LiveEnvironment, files: FileRewinder) -> None:
         self._log = log
         self._timeline = timeline
+        self._environment = environment
         self._files = files
 
     async def go(self, request: UndoRequest, active: ActiveRequest) -> MoveResult:
@@ -59,7 +61,12 @@ class Undoer:
             undone=execution,
             is_redo=request.is_redo,
         )
-        rewound = await self._files.rewind(begun, protected=request.protected)
+        if await anyio.to_thread.run_sync(self._files.has_protected, found):
+            # What statements left running ends first, because it could open such a file in the moment of its change.
+            async with self._environment.step, self._environment.ended():
+                rewound = await self._files.rewind(begun, protected=request.protected)
+        else:
+            rewound = await self._files.rewind(begun, protected=request.protected)
         active.append_message()
         self._log.append(rewound)
         return MoveResult(found, rewound)
@@ -92,13 +99,8 @@ class Undoer:
             for event in self._log.events:
                 if isinstance(event, FileWritten) and event.execution_id in after:
                     later.setdefault(event.path, event.execution_id)
-        left, files = list(found.left), list[FileToRestore]()
-        for file in found.files:
-            if file.path in later:
-                left.append(FileLeft(path=file.path, reason=CHANGED_LATER.format(self._number(later[file.path]))))
-            else:
-                files.append(file)
-        return Restorable(tuple(files), tuple(left))
+        numbers = {path: self._number(execution) for path, execution in later.items()}
+        return leaving(found, lambda file: CHANGED_LATER.format(numbers[file.path]) if file.path in numbers else "")
 
     def _number(self, execution: ExecutionId) -> int:
         """Return the number of the statement of an execution."""

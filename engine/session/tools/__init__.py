@@ -22,7 +22,7 @@ from .plan import Planned
 from .read import Reading, SeenFiles
 from .restoring import Replaced, restore
 from .tree import TreeAct
-from .workspace import Workspace, name_text
+from .workspace import REPLACED, Workspace, name_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ OPERATIONS: Final = {
 
 __all__ = [
     "OPERATIONS",
+    "REPLACED",
     "Change",
     "Download",
     "Operation",

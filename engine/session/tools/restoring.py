@@ -20,12 +20,12 @@ from ...files.safe_open import LARGEST, Place, mark_of, sync_directory
 from ...files.temporary_files import recorded
 from ...log.events.going_back import FileToRestore
 from .landing import identity_of, placed, remove, replace_file
-from .workspace import Workspace
+from .workspace import REPLACED, Workspace
 
 _PERMISSIONS: Final = 0o777
-_REPLACED: Final = "\ufffd"
 _CHANGED: Final = "it has changed since the session last wrote it"
 _MODE: Final = "its permissions have changed since the session last wrote it: {:o} -> {:o}"
+_SPECIAL: Final = "set-user-id, set-group-id and sticky bits are not given back"
 _ATTRIBUTES: Final = "it got attributes since the session last wrote it: {}"
 _REMOVED: Final = "it was removed since the session last wrote it"
 _NOT_EMPTY: Final = "the directory has other files now"
@@ -67,7 +67,7 @@ def restore(
         ValueError: the path contains a NUL character.
     """
     path = workspace.absolute(file.path)
-    if _REPLACED in path:
+    if REPLACED in path:
         raise OSError(errno.ENOENT, _UNKNOWN, file.path)
     making = bool(file.wanted_digest) and not file.present_digest
     try:
@@ -113,14 +113,18 @@ def _restore_mode(place: Place, file: FileToRestore, found: _Found) -> Replaced 
     assert state is not None
     assert wanted is not None
     mode = stat.S_IMODE(state.st_mode)
-    if not (mode ^ wanted) & _PERMISSIONS:
+    # Bits beyond the permissions may go, but a log is not trusted to give them.
+    given = (mode & wanted & ~_PERMISSIONS) | (wanted & _PERMISSIONS)
+    if given == mode:
+        if wanted & ~mode:
+            raise OSError(errno.EPERM, _SPECIAL, file.path)
         return None
     _check_rights(place, file, state)
     pin = os.open(place.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.directory)
     try:
         if identity_of(os.fstat(pin)) != identity_of(state):
             raise OSError(errno.ESTALE, _CHANGED, file.path)
-        os.chmod(f"/proc/self/fd/{pin}", (mode & ~_PERMISSIONS) | (wanted & _PERMISSIONS))
+        os.chmod(f"/proc/self/fd/{pin}", given)
     finally:
         os.close(pin)
     return Replaced(found.data)

@@ -17,7 +17,8 @@ from ...files.installation import own_installation
 from ...files.protected import Protection
 from ...files.safe_open import Held, Place, opened_directory, place_to_write, real_roots
 
-_REPLACED: Final = "\ufffd"
+REPLACED: Final = "\ufffd"
+"""Stands in a path for bytes that are not UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +97,14 @@ class Workspace:
             OSError: several names match a spelling with U+FFFD, or its directory is unreadable or outside.
         """
         place = os.path.join(self.cwd, os.path.expanduser(path))
-        return self._meant(place) if _REPLACED in place else place
+        return self._meant(place) if REPLACED in place else place
 
     def _meant(self, place: str) -> str:
         """The path with real names for those spelled with U+FFFD."""
         meant = "/"
         for name in filter(None, place.split("/")):
             path = os.path.join(meant, name)
-            if _REPLACED in name and not os.path.lexists(path):
+            if REPLACED in name and not os.path.lexists(path):
                 with opened_directory(meant, self.roots) as directory:
                     alike = [each for each in os.listdir(directory) if name_text(each) == name]
                 if len(alike) > 1:

@@ -39,7 +39,7 @@ _BATCH: Final = 500
 """Files whose contents are written at once."""
 _BUSY_SECONDS: Final = 10.0
 _LONGEST_ACT: Final = 4 * 3600.0
-"""Seconds after which an act counts as ended, because its process may have been killed."""
+"""Seconds after which an act counts as ended, if nobody can tell whether its process has."""
 _CLEANING_SECONDS: Final = 600.0
 _NO_TIME: Final = -1
 UNUSED_SECONDS: Final = 30 * 86_400.0
@@ -52,7 +52,7 @@ _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS entries(
   path BLOB PRIMARY KEY, mode INTEGER, inode INTEGER, size INTEGER, modified INTEGER, changed INTEGER,
   digest TEXT, reason TEXT) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS acts(owner TEXT, started REAL, ended REAL);
+CREATE TABLE IF NOT EXISTS running(owner TEXT, process TEXT, started REAL, ended REAL);
 CREATE TABLE IF NOT EXISTS contents(digest TEXT PRIMARY KEY, data BLOB, size INTEGER, used REAL);
 """
 
@@ -74,6 +74,32 @@ def _used(path: str) -> float:
         with suppress(OSError):
             times.append(os.stat(path + suffix).st_mtime)
     return max(times, default=time.time())
+
+
+def _this_process() -> str:
+    return f"{_boot()} {os.readlink('/proc/self/ns/pid')} {os.getpid()} {_start_of(os.getpid())}"
+
+
+def _is_gone(process: str) -> bool:
+    """Return whether a process has ended; False if nobody can tell, as of one in another container."""
+    boot, namespace, pid, start = process.split(" ")
+    if boot != _boot():
+        return True
+    return namespace == os.readlink("/proc/self/ns/pid") and _start_of(int(pid)) != start
+
+
+def _boot() -> str:
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+
+
+def _start_of(pid: int) -> str:
+    """Return when a process began, in ticks since the boot, because ids are used again; empty without one."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[19].decode()
+    except OSError:
+        return ""
 
 
 class Known(NamedTuple):
@@ -166,9 +192,11 @@ class Baseline:
         ended = None if is_compared else now + _LONGEST_ACT
         with self._lock, suppress(sqlite3.Error):
             database = self._opened()
-            database.execute("DELETE FROM acts WHERE started<?", (now - _LONGEST_ACT,))
-            row = owner, now, ended
-            return int(database.execute("INSERT INTO acts(owner, started, ended) VALUES(?,?,?)", row).lastrowid or 0)
+            database.execute("DELETE FROM running WHERE started<?", (now - _LONGEST_ACT,))
+            return int(
+                database.execute("INSERT INTO running VALUES(?,?,?,?)", (owner, _this_process(), now, ended)).lastrowid
+                or 0
+            )
         return 0
 
     def cut_short(self, owner: str) -> Snapshot | None:
@@ -179,9 +207,9 @@ class Baseline:
         with self._lock:
             if not self.is_kept:
                 return None
-            database, now = self._opened(), time.time()
-            database.execute("UPDATE acts SET ended=? WHERE owner=? AND ended>?", (now, owner, now))
-            if database.execute("UPDATE acts SET ended=? WHERE owner=? AND ended IS NULL", (now, owner)).rowcount == 0:
+            database = self._opened()
+            database.execute("DELETE FROM running WHERE owner=? AND ended IS NOT NULL", (owner,))
+            if database.execute("DELETE FROM running WHERE owner=?", (owner,)).rowcount == 0:
                 return None
             self._load(database)
             return self._entries
@@ -190,13 +218,14 @@ class Baseline:
         """Note that an act has ended; return whether one of another session ran at the same time, in any process."""
         with self._lock, suppress(sqlite3.Error):
             database = self._opened()
-            database.execute("UPDATE acts SET ended=? WHERE rowid=?", (time.time(), number))
+            now = time.time()
+            database.execute("UPDATE running SET ended=? WHERE rowid=?", (now, number))
             others = database.execute(
-                "SELECT count(*) FROM acts JOIN acts AS own ON own.rowid=? WHERE acts.owner<>own.owner"
-                " AND (acts.ended IS NULL OR acts.ended>own.started)",
-                (number,),
-            )
-            return bool(others.fetchone()[0])
+                "SELECT running.process, coalesce(running.ended, ?) FROM running JOIN running AS own ON own.rowid=?"
+                " WHERE running.owner<>own.owner AND (running.ended IS NULL OR running.ended>own.started)",
+                (now + 1, number),
+            ).fetchall()
+            return any(ended <= now or not _is_gone(process) for process, ended in others)
         return False
 
     # --- the database -------------------------------------------------------------------------------------------------

@@ -59,13 +59,15 @@ DIFFED_BYTES: Final = 2 << 20
 """Of the contents of one act, before and after, that are compared line by line."""
 TOO_LONG: Final = "its lines are not compared, because the changes of this act are too large"
 MOST_RECORDED: Final = 20_000
-"""Changes of one act that are recorded. The others are counted, and not undone."""
+"""Changes of one act that are recorded. If there are more, none is undone, because a part could be worse."""
 NOT_COMPARED: Final = "changes in {} are not recorded and cannot be undone: {}"
 NOT_CERTAIN: Final = "it may have been there before, or elsewhere, as a file that is left out of comparisons"
+TOO_MANY: Final = f"this changed more than {MOST_RECORDED:,} files, so not all of them could be undone"
 AMBIGUOUS: Final = "another file has the same name except for bytes that are not UTF-8"
 SHARED: Final = "another session ran something here at the same time, so the change may not be this session's"
 SAVED: Final = "it was saved in the editor meanwhile, so the change may be yours"
 CUT_SHORT: Final = "the agent ended while this ran, so somebody else may have changed it since"
+NONE_UNDONE: Final = "an undo leaves them all"
 NONE_CHANGED: Final = "none changed"
 MOVED: Final = "git, which an undo leaves: {}"
 BY_OTHERS: Final = "before that, not by a recorded act of this session: {}"
@@ -374,6 +376,8 @@ class _Records:
         """Add the records of one directory. `doubt` says why the changes may be somebody else's, or is ""."""
         found = sorted(_differences(baseline.root, before, after, started), key=lambda found: found.path)
         self._ambiguous = _ambiguous(found, before, after)
+        if len(self._events) + len(found) > MOST_RECORDED:
+            doubt = doubt or TOO_MANY
         for each in found:
             if len(self._events) >= MOST_RECORDED:
                 self._more += 1
@@ -388,7 +392,7 @@ class _Records:
         """Return all records, and what they say in a line, with `notes`, and what could not be compared."""
         text = counted(zip(_CHANGED_WORDS, self._named, strict=True)) or (NONE_CHANGED if notes else "")
         if self._more:
-            text += f", {self._more:,} more {plural(self._more, 'file')} that cannot be undone"
+            text += f", {self._more:,} more {plural(self._more, 'file')}; {NONE_UNDONE}"
         return Changes(self._events, "; ".join(filter(None, (text, *notes, *unchecked))))
 
     def _event(self, baseline: Baseline, found: _Difference, doubt: str) -> FileWritten:

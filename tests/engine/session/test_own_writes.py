@@ -193,7 +193,7 @@ async def test_what_is_no_regular_file_is_never_opened(tmp_path: Path) -> None:
             "try: io.open('circle', 'w')\nexcept OSError: pass",
         )
         assert sorted(Path(event.path).name for event in written(session)) == ["gone", "linked", "swapped"]
-        assert {event.after_digest for event in written(session)} == {""}
+        assert {event.after_digest[:5] for event in written(session)} == {"", "link-"}
 
 
 async def test_what_happens_between_statements_and_in_forked_processes_is_nobodys(tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import stat
 import time
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -21,9 +23,9 @@ from engine.log.file_history import rewound_lines
 from engine.log.store.memory import MemoryStore
 from engine.session.commands.files import NO_FILES, NO_FILES_SINCE
 from engine.session.past.patches import deltas_since, patch
-from engine.session.past.rewinding import NOT_STORED
+from engine.session.past.rewinding import NOT_STORED, NOT_UTF8, ONLY_COPY
 from engine.session.past.undoing import CHANGED_LATER, NOT_BY_STATEMENT, NOTHING_TO_REDO, NOTHING_TO_UNDO
-from engine.session.working_tree import listing
+from engine.session.working_tree import changes, listing
 from engine.session.working_tree.changes import (
     AMBIGUOUS,
     BY_OTHERS,
@@ -31,6 +33,7 @@ from engine.session.working_tree.changes import (
     FOLDER,
     MOVED,
     NONE_CHANGED,
+    NONE_UNDONE,
     NOT_CERTAIN,
     NOT_COMPARED,
     SAVED,
@@ -78,6 +81,11 @@ def tree(root: Path) -> dict[str, object]:
         else:
             found[str(path.relative_to(root))] = (path.read_bytes(), stat.S_IMODE(mode))
     return found
+
+
+def is_running(pid: int) -> bool:
+    path = Path(f"/proc/{pid}/stat")
+    return path.exists() and path.read_bytes().rpartition(b")")[2].split()[0] != b"Z"
 
 
 def make(path: Path, text: str) -> None:
@@ -575,3 +583,84 @@ async def test_a_cancel_ends_a_comparison_that_takes_long(
     assert time.monotonic() - began < 5
     monkeypatch.setattr(listing, "MOST_SECONDS", 0.2)
     assert NOT_COMPARED.format(project, TOO_SLOW) in await value_of(session, "bash('true')")
+
+
+async def test_what_moved_away_from_a_name_that_cannot_be_made_again_stays(session: Session, project: Path) -> None:
+    await session.cell("bash(\"mkdir d; echo mine > $'d/f\\\\xfc'\")")
+    await session.cell("bash('mv d/f* g')")
+    result = await session.undo()
+    assert result.rewound is not None
+    assert {(Path(left.path).name, left.reason) for left in result.rewound.left} == {
+        ("f\ufffd", NOT_UTF8),
+        ("g", ONLY_COPY),
+    }
+    assert (project / "g").read_text() == "mine\n"
+
+
+async def test_a_moved_file_stays_if_its_earlier_name_was_used_again(session: Session, project: Path) -> None:
+    await session.cell("bash('mv a.txt b.txt')")
+    await session.cell("write('a.txt', 'other')")
+    result = await session.undo(1)
+    assert result.rewound is not None
+    reasons = {Path(left.path).name: left.reason for left in result.rewound.left}
+    assert reasons == {"a.txt": CHANGED_LATER.format(2), "b.txt": ONLY_COPY}
+    assert (project / "b.txt").read_text() == "one\n"
+
+
+async def test_of_very_many_changes_none_is_undone(
+    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "MOST_RECORDED", 3)
+    state = tree(project)
+    assert NONE_UNDONE in await value_of(session, "bash('mkdir n; mv a.txt b.bin sub n')")
+    moved = tree(project)
+    result = await session.undo()
+    assert result.rewound is not None
+    assert {left.reason for left in result.rewound.left} == {changes.TOO_MANY}
+    assert tree(project) == moved != state
+
+
+OVER_A_FILE = ["os.rename('link', 'sub/c.txt')", "os.remove('a.txt'); os.symlink('sub', 'a.txt')"]
+
+
+@pytest.mark.parametrize("source", [*OVER_A_FILE, "os.chmod('sub', 0o700)", "os.rename('a.txt', 'link')"])
+async def test_links_and_modes_by_a_statements_own_code_are_undone(
+    session: Session, project: Path, source: str
+) -> None:
+    state = tree(project)
+    await session.cell(f"import os; {source}")
+    assert tree(project) != state
+    await session.undo()
+    assert tree(project) == state
+
+
+async def test_undo_takes_special_permissions_but_gives_none(session: Session, project: Path) -> None:
+    await session.cell("bash('chmod u+s a.txt')")
+    await session.undo()
+    assert tree(project)["a.txt"] == (b"one\n", 0o644)
+    (project / "a.txt").chmod(0o4644)
+    await session.cell("bash('chmod u-s a.txt')")
+    result = await session.undo()
+    assert result.rewound is not None
+    assert [Path(left.path).name for left in result.rewound.left] == ["a.txt"]
+
+
+async def test_undo_of_a_protected_file_ends_what_statements_left_running(session: Session, project: Path) -> None:
+    await session.cell("write('.envrc', 'export A=1\\n')")
+    await session.cell("import subprocess; child = subprocess.Popen(['sleep', '600'])")
+    pid = int(await value_of(session, "child.pid"))
+    await session.undo(1)
+    assert not (project / ".envrc").exists()
+    assert not is_running(pid)
+
+
+async def test_act_of_a_killed_session_holds_up_no_other(session: Session, project: Path, tmp_path: Path) -> None:
+    await session.cell("bash('true')")
+    (path,) = (tmp_path / "state" / FOLDER).glob("*.db")
+    with closing(sqlite3.connect(path)) as database:
+        gone = database.execute("SELECT process FROM running").fetchone()[0].rsplit(" ", 1)[0]
+        database.execute("INSERT INTO running VALUES('other', ?, ?, NULL)", (f"{gone} 1", time.time()))
+        database.commit()
+    await session.cell("bash('echo two > a.txt')")
+    await session.undo()
+    assert (project / "a.txt").read_text() == "one\n"

@@ -143,7 +143,7 @@ class WriteNotices:
                 return
             if found.kind in ("file", "nothing"):
                 self._tell_once(found)
-            elif found.kind == "other":  # such as a link that is removed
+            else:  # such as a link that is removed, or a directory that gets other permissions
                 self._tell_once(_ANYTHING)
 
     def _notice_move(self, source: Target, target: Target) -> bool:
