@@ -211,7 +211,12 @@ class Command(NamedTuple):
 
 COMMANDS: Final = (
     Command("run", ".run", "run", "Work in a session in this terminal.", _RUN_EXAMPLES),
-    Command("sessions", ".sessions", "sessions", "List the sessions, most recently used first."),
+    Command(
+        "sessions",
+        ".sessions",
+        "sessions",
+        "List the sessions, most recently used first. Archived ones are listed apart.",
+    ),
     Command(
         "show",
         ".show",
