@@ -72,7 +72,7 @@ async def _past_a_slow_one(setting: Setting) -> list[Row]:
             await _run(session, "z")
             times["switch"].append(perf_counter() - start)
             start = perf_counter()
-            await session.edit(3, f"z = {number}; runs.append(1); assert len(runs) == 2")
+            await session.edit(3, f"z = {number}; runs.append(1); assert len(runs) == 2", last=3)
             times["edit"].append(perf_counter() - start)
             await session.switch("main")
     what = {
