@@ -10,9 +10,9 @@ when its turn has ended, its last event is durable, and the pump has sent everyt
 requested when everything before it was sent. Both therefore wait for `start`. If `start` will not come, because the
 request failed or the client left, `give_up` ends these waits.
 
-Since version 2, a prompt is answered when its message has its place in the conversation, and an update tells the end of
-the work (`inserted`, `settle`). That update is sent when no accepted prompt is left: a prompt that waits for another
-one continues the same work.
+Since version 2, a prompt is answered when its message has its place in the conversation, and an update tells how its
+turn ended (`inserted`, `settle`). If another prompt waits, the pump sends it before that one's message, because only
+the pump knows what was sent before.
 
 State. The pump's state (waiting, sending, over) says whether updates are sent. The state here says whether the session
 can be used: open, closing once a close is requested, closed when its prompts are answered and it can be opened again.
@@ -52,7 +52,7 @@ from engine.core.errors import InvalidRequestError, SessionReadOnlyError
 from engine.core.ids import MessageId
 from engine.core.text import cut_line
 from engine.log.events import UNSTAMPED
-from engine.log.events.conversation import UserMessage
+from engine.log.events.conversation import RunStop, UserMessage
 from engine.log.events.going_back import HeadMoved, Rewound
 
 REQUEST_PERMISSION: Final = "session/request_permission"
@@ -86,6 +86,8 @@ class Conversation:
         self._unanswered: set[Ticket] = set()
         self._last_end: TurnEnd | None = None
         """The end of the last prompt that had its place in the conversation, while others are left."""
+        self._reported = UNSTAMPED
+        """The position of the last end that was reported as that of all work."""
         self._changed = anyio.Event()
         is_first = version.VERSION == 1
         nothing = Shown(
@@ -98,7 +100,7 @@ class Conversation:
         writer = version.writer(files.redactor.redact)
         self._writer = writer
         self._client = client
-        self._pump = Pump(session.subscribe(), session, self._send, writer, nothing)
+        self._pump = Pump(session.subscribe(), session, self._send, writer, nothing, self._turn_ended)
         self._activity = ActivityReporter(writer, self._send)
         session.attach(
             EditorPermissions(session, peer, self._pump, self._activity, version),
@@ -226,9 +228,16 @@ class Conversation:
             self._last_end = end
         if self._unanswered <= {ticket}:
             last, self._last_end = self._last_end, None
+            self._reported = last.seq
             await self._activity.end(_activity_of(last))
         self._unanswered.discard(ticket)
         self._notify()
+
+    async def _turn_ended(self, stop: RunStop) -> None:
+        """Report how a turn ended that another prompt follows, before that one is shown."""
+        if stop.seq > self._reported:
+            await self._activity.end(_activity_of(TurnEnd(stop.cause, stop.detail, stop.seq)))
+            await self._activity.begin()
 
     async def _end(self, ticket: Ticket) -> TurnEnd:
         end = await ticket.end()

@@ -77,14 +77,26 @@ class Pump:
     """Sends items of a subscription to the editor until the subscription ends."""
 
     def __init__(
-        self, subscription: Subscription, facts: Facts, send: Send, writer: Writer, nothing: Shown = NOTHING_SHOWN
+        self,
+        subscription: Subscription,
+        facts: Facts,
+        send: Send,
+        writer: Writer,
+        nothing: Shown = NOTHING_SHOWN,
+        between: Callable[[RunStop], Awaitable[None]] | None = None,
     ) -> None:
-        """`nothing` is the state before the first event: what the editor can show."""
+        """`nothing` is the state before the first event: what the editor can show.
+
+        `between` is called with the end of each run before the next message of the user is sent.
+        """
         self._subscription = subscription
         self._facts = facts
         self._send = send
         self._writer = writer
         self._nothing = nothing
+        self._between = between
+        self._stop: RunStop | None = None
+        """The end of the last run, until a message of the user follows."""
         self._shown = nothing
         self._streams = Streams()
         self._inserted: set[MessageId] = set()
@@ -106,6 +118,7 @@ class Pump:
             async for batch in self._subscription.batches(FRAME_SECONDS):
                 async with self._lock:
                     for item in merged(batch):
+                        await self._separate(item)
                         for update in self._writer.live(self._live_updates(item)):
                             await self._send(update)
                         if isinstance(item, UserMessage):
@@ -117,6 +130,14 @@ class Pump:
         finally:
             self._state = State.OVER
             self._advance(self._sent)
+
+    async def _separate(self, item: Item) -> None:
+        if isinstance(item, RunStop):
+            self._stop = item
+        elif isinstance(item, UserMessage) and self._stop is not None:
+            stop, self._stop = self._stop, None
+            if self._between is not None:
+                await self._between(stop)
 
     def give_up(self) -> None:
         """End all waits for `run` if it was not called yet."""

@@ -190,6 +190,11 @@ TESTS: dict[str, tuple[str, ...]] = {
         "conformance/test_registry",
         "conformance/test_defects",
     ),
+    "An editor shows the same in both versions of the protocol": (
+        "e2e/test_both_versions",
+        "acp_adapter/v2/test_sessions",
+    ),
+    "Pictures are part of the session": ("e2e/test_pictures", "engine/session/test_pictures"),
     "A question to you reaches you once.": (
         "e2e/test_asking",
         "engine/session/test_asking",

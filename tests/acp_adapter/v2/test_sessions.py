@@ -141,18 +141,46 @@ async def test_prompt_is_answered_before_its_end(agent: Client, tmp_path: Path, 
     assert agent.updates()[-1]["sessionUpdate"] == "state_update"
 
 
-async def test_queued_prompts_are_one_piece_of_work(agent: Client, tmp_path: Path, gate: Gate) -> None:
+async def test_each_of_several_queued_prompts_has_its_end(agent: Client, tmp_path: Path, gate: Gate) -> None:
     session = await opened(agent, tmp_path)
     await inserted(agent, session, gate.source)
     await gate.reached()
-    second = await agent.begin_prompt(session, "6 * 7")
+    second = await agent.begin_prompt(session, "1 / 0")
+    third = await agent.begin_prompt(session, "6 * 7")
     await agent.settled()
     assert not any(message.get("id") == second for message in agent.received)
     gate.release()
     await rested(agent)
-    assert "messageId" in (await agent.seen(lambda message: message.get("id") == second))["result"]
-    assert states(agent) == [RUNNING, ENDED]
+    names = [
+        (await agent.seen(lambda message, name=name: message.get("id") == name))["result"]["messageId"]
+        for name in (second, third)
+    ]
+    assert states(agent) == [RUNNING, ENDED] * 3
+    order = [
+        update.get("state", update.get("messageId"))
+        for update in agent.updates()
+        if update["sessionUpdate"] in ("state_update", "user_message")
+    ]
+    assert order[1:] == [order[1], "idle", "running", names[0], "idle", "running", names[1], "idle"]
     assert agent.text().endswith("42")
+    agent.received.clear()
+    await worked(agent, session, "2")
+    assert states(agent) == [RUNNING, ENDED]
+
+
+async def test_failure_of_a_prompt_is_told_though_another_one_waits(tmp_path: Path, gate: Gate) -> None:
+    model = scripted(tmp_path, {"statement": gate.source}, {"error": "no more"}, {"text": "Done."})
+    async with in_memory(tmp_path, model=model) as agent:
+        session = await opened(agent, tmp_path)
+        await chosen_mode(agent, session, "auto")
+        await inserted(agent, session, "first")
+        await gate.reached()
+        await agent.begin_prompt(session, "second")
+        gate.release()
+        await agent.until(lambda _: len(idles(agent)) == 2)
+        first, last = idles(agent)
+        assert (first["stopReason"], "no more" in first["error"]["message"]) == ("error", True)
+        assert last == ENDED
 
 
 async def test_cancel_answers_prompts_without_a_place(agent: Client, tmp_path: Path, gate: Gate) -> None:
