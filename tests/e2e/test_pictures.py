@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from base64 import b64decode
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.support.commands import COMMAND, SECONDS
 from tests.support.llm_answers import chat
 from tests.support.llm_server import Answer, LlmServer, llm_server
 from tests.support.pictures import SVG, bomb, image_block, opened, png
-from tests.support.scripts import Gate, load, prompt_params, runs
+from tests.support.scripts import Gate, load, prompt_params, runs, scripted
 
 pytestmark = pytest.mark.slow
 CHAT = "provider:openai-chat:gpt-5"
@@ -321,3 +322,73 @@ def test_contents_of_a_server_reach_the_editor_untouched_and_the_model_as_pictur
             again.initialize()
             load(again, session, tmp_path)
             assert contents_of(again) == blocks[1:]
+
+
+# --- all of it, after all that brings it back -------------------------------------------------------------------------
+
+
+def drawn(updates: Any) -> set[str]:
+    """What updates draw that is no plain text: pictures by their pixels, sounds, blobs and tables by their contents.
+
+    A re-run's card has the picture of a server's answer as it is kept, the card of the call as it came.
+    """
+    if isinstance(updates, list):
+        return {found for each in updates for found in drawn(each)}
+    if not isinstance(updates, dict):
+        return set()
+    if updates.get("type") == "image":
+        picture = opened(b64decode(updates["data"])).convert("RGB")
+        return {f"{picture.size} {sha256(picture.tobytes()).hexdigest()}"}
+    is_drawn = updates.get("type") in ("audio", "resource") or "| --- |" in str(updates.get("text", ""))
+    inner = {found for each in updates.values() for found in drawn(each)}
+    return {json.dumps(updates, sort_keys=True)} if is_drawn else inner
+
+
+def test_all_that_is_drawn_comes_back_the_same(tmp_path: Path, project: Path) -> None:
+    (project / "height").write_text("3")
+    (project / "p.png").write_bytes(png(40, 30, (0, 0, 255)))
+    sound = {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"}
+    blob = {"type": "resource", "resource": {"uri": "camera:/2", "blob": "AAEC", "mimeType": "application/x-raw"}}
+    (tmp_path / "blocks.json").write_text(json.dumps([image_block(png(7, 5)), sound, blob]))
+    (tmp_path / "server.py").write_text(SERVER)
+    arguments = [str(tmp_path / "server.py"), str(tmp_path / "blocks.json")]
+    servers = [{"name": "camera", "command": sys.executable, "args": arguments, "env": []}]
+    state = tmp_path / "state"
+    sources = (PLOT, TABLE, 'view("p.png")', "camera.look()")
+    model = scripted(tmp_path, *({"statement": each} for each in sources), {"text": "Fine."})
+
+    def shown_by(session: str, *typed: str, version: int = 1) -> set[str]:
+        """What an editor draws that opens the session with its history, and then types something."""
+        with Agent(state, "--model", "direct") as agent:
+            where = {"sessionId": session, "cwd": str(project)}
+            if version == 1:
+                agent.initialize()
+                agent.call("session/load", {**where, "mcpServers": servers}, seconds=60)
+            else:
+                agent.initialize_2()
+                named = [{"type": "stdio", **each} for each in servers]
+                agent.call("session/resume", {**where, "mcpServers": named, "replayFrom": {"type": "start"}})
+            found = drawn(agent.updates())
+            for text in typed:
+                assert agent.prompt(session, text, seconds=60) == "end_turn"
+            return found
+
+    with Agent(state, "--model", model) as agent:
+        agent.initialize()
+        session = agent.call("session/new", {"cwd": str(project), "mcpServers": servers})["sessionId"]
+        assert agent.prompt(session, "draw", image_block(png(9, 9)), seconds=60) == "end_turn"
+        live = drawn(agent.updates())
+    # A live prompt is not sent back in version 1.
+    assert len(live) == 6
+    whole = shown_by(session, "/replay 1 4", "/rewind 2")
+    assert (len(whole), live < whole) == (7, True)
+    back = shown_by(session, "/branch main")  # to the end of statement 2: prompt, figure and table
+    assert (len(back), back < whole) == (3, True)
+    assert shown_by(session) == whole
+    assert shown_by(session, version=2) == whole
+    environ = {**os.environ, "REWINDOW_STATE_DIR": str(state)}
+    exported = tmp_path / "session.jsonl"
+    for command in (("export", session, "--output", str(exported)), ("import", str(exported), "--as", "ses_copy")):
+        subprocess.run([*COMMAND, *command], check=True, capture_output=True, env=environ, timeout=SECONDS)
+    assert shown_by("ses_copy") == whole
+    assert shown_by("ses_copy", version=2) == whole
