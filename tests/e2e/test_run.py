@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import signal
+from base64 import b64decode
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.support.commands import COMMAND, Home
+from tests.support.pictures import opened
 from tests.support.scripts import Gate, assert_gone, scripted
 from tests.support.terminal import (
     CTRL_C,
@@ -289,3 +292,34 @@ def test_ctrl_z_suspends_to_the_shell_and_resumes(tmp_path: Path) -> None:
         terminal.until("\non\n3>")
         terminal.type(CTRL_D)
         terminal.until_it(lambda seen: seen.rstrip().endswith("shell$"), "the shell")
+
+
+# --- pictures ---------------------------------------------------------------------------------------------------------
+
+RED = "from PIL import Image; Image.new('RGB', (40, 20), (255, 0, 0))"
+DRAWN = re.compile(rb"\x1b_Ga=T,f=100,q=2,c=4,m=0;([A-Za-z0-9+/=]+)\x1b\\")
+
+
+def test_a_terminal_that_draws_gets_the_picture_below_its_path(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with on_terminal(home, TERM="xterm-kitty", NO_COLOR="1") as terminal:
+        terminal.until("\n1>")
+        terminal.type(RED + ENTER)
+        terminal.until("[picture statement-1, 40x20, ", ".png", "\n2>")
+        (found,) = DRAWN.finditer(bytes(terminal.raw))
+        assert opened(b64decode(found[1])).getpixel((0, 0)) == (255, 0, 0)
+        assert terminal.raw.index(b"[picture statement-1, 40x20, ") < found.start()
+        terminal.type("'typed'" + ENTER)
+        terminal.until("'typed'\n3>")
+
+
+def test_no_other_output_gets_a_picture(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with on_terminal(home) as terminal:
+        terminal.until("\n1>")
+        terminal.type(RED + ENTER)
+        terminal.until("[picture statement-1, 40x20, ", "\n2>")
+        assert b"\x1b_G" not in terminal.raw
+    piped = home.run_as_process("run", stdin=f"{RED}\n".encode(), TERM="xterm-kitty")
+    assert "[picture statement-1, 40x20, " in piped.stdout
+    assert "\x1b" not in piped.stdout

@@ -24,6 +24,7 @@ from prompt_toolkit.output import Output
 from ...core.errors import EngineError
 from ...core.settings import DEFAULT_MODEL
 from ...core.text import printable, visible
+from ...log.events.execution import ExecutionFinished
 from ...log.events.session import ContextMeasured, ModelCallEnded, ProjectionSent, UsageReported
 from ...log.forms import DECLINED, Field, Form, FormAnswer, Value, problem_of_value
 from ...log.forms import DISMISSED as DISMISSED_FORM
@@ -38,6 +39,7 @@ from ...session.requests import Ticket
 from ...session.session import Session
 from ..output import shown
 from . import rendering
+from .drawn_pictures import Draw, draw_nothing
 from .keyboard import ESCAPE, PASTE, Answers, Keyboard, LineEditor, TypedHistory
 from .questions import (
     ANSWER,
@@ -82,6 +84,7 @@ class Interaction:
         redactor: Redactor,
         in_colour: bool,
         lost: Callable[[OSError], None],
+        draw: Draw = draw_nothing,
     ) -> None:
         highlight = rendering.python if in_colour else None
         self._session = session
@@ -95,6 +98,7 @@ class Interaction:
         self._waiting = Waiting(lambda: model_name(self._model))
         self._timer: asyncio.TimerHandle | None = None
         self._lost = lost
+        self._draw = draw
         self._keyboard = Keyboard(source, self.interrupt, self._leave)
         self._pump = Pump(session.subscribe(), self._show, lost)
         self._editor = LineEditor(
@@ -180,7 +184,11 @@ class Interaction:
         if isinstance(item, Usage):
             self._usage = item
         self._waiting.see(item, time.monotonic())
-        self._write(self._transcript.show(item))
+        shown = self._transcript.show(item)
+        self._write(shown)
+        if shown and isinstance(item, ExecutionFinished):
+            for picture in item.pictures:
+                self._screen.draw(self._draw(picture))
 
     def _write(self, fragments: list[Fragment]) -> None:
         self._screen.write(fragments)

@@ -26,6 +26,7 @@ from anyio.abc import TaskGroup
 
 from ...core.errors import EngineError, InvalidRequestError, SessionNotFoundError
 from ...core.ids import SessionId
+from ...core.pictures import Picture
 from ...core.settings import Settings
 from ...core.text import cut_line, more, plural
 from ...log.events import AnyEvent
@@ -38,6 +39,7 @@ from ...session.session import Session
 from ..commands import ExitCode, abandon_output
 from ..output import shown
 from . import rendering
+from .drawn_pictures import Draw, draw_nothing, drawing, protocol_of
 from .one_prompt import OnePrompt
 from .picture_files import PictureFiles
 from .rendering import Fragment, shown_markdown
@@ -222,9 +224,21 @@ class Program:
                 redactor=host.redactor,
                 in_colour=self._in_colour,
                 lost=self._fail,
+                draw=self._drawing(session),
             )
             self._interrupt = interaction.interrupt
             await interaction.run(tasks)
+
+    def _drawing(self, session: Session) -> Draw:
+        """Return what draws pictures at this terminal."""
+        protocol = protocol_of(os.environ) if sys.stdout.isatty() else None
+        if protocol is None:
+            return draw_nothing
+
+        def draw(picture: Picture) -> str:
+            return drawing(protocol, picture, session.picture(picture), self._screen.columns or 0, self._screen.lines)
+
+        return draw
 
 
 def _log_warnings(*, shows_session: bool) -> None:

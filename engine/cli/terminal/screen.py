@@ -74,6 +74,15 @@ class Screen:
             self._at_start = text.endswith("\n")
             self._put(text)
 
+    def draw(self, sequence: str) -> None:
+        """Write what draws a picture, at once, and as it is; see `drawn_pictures`.
+
+        Raises:
+            OSError
+        """
+        if sequence:
+            self._put(sequence)
+
     def refresh(self) -> None:
         """Redraw the lines below.
 
