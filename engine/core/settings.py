@@ -58,6 +58,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     allow_sudo: bool = False
     hidden_names: tuple[str, ...] = ()
     fetch_private: tuple[str, ...] = ()
+    mcp_sampling: bool = False
 
     def calls_tools(self, model: str) -> bool:
         """Return whether a model asks for statements with a tool call rather than as text."""
@@ -227,6 +228,12 @@ SETTINGS: Final = (
         _names,
         "HOSTS",
         "hosts at private addresses that statements may fetch from: `localhost:8000, wiki.example`",
+    ),
+    Setting(
+        "mcp_sampling",
+        _yes_or_no,
+        "yes|no",
+        "whether MCP servers may ask you for a reply of the session's model during a call",
     ),
 )
 """All settings, in the order of the documentation."""

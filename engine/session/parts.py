@@ -165,6 +165,7 @@ def assemble(
             services.start_server,
             written=lambda: tuple(map(os.path.realpath, facts.writable)),
             writable=tuple(map(os.path.realpath, (cwd, *directories))) if may_be_sandboxed else (),
+            samples=services.settings.mcp_sampling,
         )
     return SessionParts(
         session_id=session_id,

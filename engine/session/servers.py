@@ -36,7 +36,7 @@ from .tools.mcp_listing import Listing, Tool, arguments_of, help_on, tool_called
 from .tools.mcp_prompts import Prompt, bound, read_prompt
 
 if TYPE_CHECKING:
-    from .tools.mcp_client import Connection, Fill
+    from .tools.mcp_client import Connection, Fill, Sample
 
 
 _REASON_CHARS: Final = 500
@@ -104,6 +104,7 @@ class SessionServers:
         start: starts programs; None if that is impossible.
         written: where sandboxed statements may have left programs, links resolved.
         writable: where they may leave some while a server runs, likewise.
+        samples: whether they may ask for replies of the session's model.
     """
 
     def __init__(
@@ -115,10 +116,13 @@ class SessionServers:
         start: StartServer | None,
         written: Callable[[], tuple[str, ...]] = tuple,
         writable: tuple[str, ...] = (),
+        *,
+        samples: bool = False,
     ) -> None:
         self._servers = dict(servers)
         self._written = written
         self._writable = writable
+        self._samples = samples
         self._names = spec.servers
         self._links = {
             module: _Link(name, module, servers[name]) for module, name in spec.servers.items() if name in servers
@@ -221,7 +225,7 @@ class SessionServers:
     async def _stay(self, link: _Link, server: HttpServer | ServerProcess) -> None:
         source = await anyio.to_thread.run_sync(_load)
         with anyio.fail_after(CONNECT_SECONDS) as scope:
-            async with source.connected(server, __version__) as connection:
+            async with source.connected(server, __version__, samples=self._samples) as connection:
                 link.listing = await connection.listing()
                 scope.deadline = float("inf")
                 self._gain(link, connection)
@@ -318,13 +322,17 @@ class SessionServers:
         tool: Tool = tool_called(link.listing, f"{module}.{name}", name)
         return ServerCall(link.name, tool.key, arguments_of(tool, f"{module}.{name}", given))
 
-    async def call(self, module: str, call: ServerCall, progress: Callable[[str], None], fill: Fill) -> object:
-        """Return the answer to a call; `fill` asks the user what the server asks meanwhile.
+    async def call(
+        self, module: str, call: ServerCall, progress: Callable[[str], None], fill: Fill, sample: Sample
+    ) -> object:
+        """Return the answer to a call; `fill` asks the user, and `sample` the model, what the server asks meanwhile.
 
         Raises RuntimeError, ConnectionError, TimeoutError, as `mcp_client`.
         """
         _, connection = await self._connected(module)
-        return await self._named(module, connection.call(call.tool, call.arguments, CALL_SECONDS, progress, fill))
+        return await self._named(
+            module, connection.call(call.tool, call.arguments, CALL_SECONDS, progress, fill, sample)
+        )
 
     async def _named(self, module: str, asked: Awaitable[T]) -> T:
         """Return the result, or raise its failure with the server's name."""

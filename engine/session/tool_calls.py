@@ -25,6 +25,7 @@ import anyio.lowlevel
 import msgspec
 from msgspec.structs import replace
 
+from ..context.model import ModelError
 from ..core.domain import Domain
 from ..core.errors import EnvironmentUnavailableError
 from ..core.execution import Location
@@ -54,6 +55,7 @@ from .editor_files import EditorBuffers, Unsaved
 from .fetching import Fetcher, fetched
 from .forms import FormQuestions
 from .journal import OutputStreamed
+from .model_calls.sampling import sampled
 from .parts import SessionParts
 from .policy import Questions, Verdict, shown_part
 from .tool_records import (
@@ -101,6 +103,7 @@ from .tools import (
 from .tools.ask import answered
 from .tools.fetch import site_of
 from .tools.mcp_listing import shown_arguments
+from .tools.mcp_sampling import FIELDS, NO_MODEL, Sampled, Sampling, is_allowed, question
 from .working_tree.changes import TreeComparison
 
 if TYPE_CHECKING:
@@ -668,6 +671,7 @@ class ToolCalls:
                     meant,
                     lambda text: self._context.parts.journal.signal(OutputStreamed(call, "stdout", text)),
                     partial(self._fill_for_server, meant.server),
+                    partial(self._sample_for_server, meant.server),
                 )
             return EffectAnswer(value=value)
         except (OSError, AttributeError, TypeError, ValueError, RuntimeError) as error:
@@ -716,6 +720,32 @@ class ToolCalls:
         except ValueError as error:
             status, text = "error", str(error)
             raise
+        finally:
+            self._log.append(ToolResult(tool_call_id=call, status=status, text=text, parent_id=self.parent))
+
+    async def _sample_for_server(self, server: str, wanted: Sampling) -> Sampled | None:
+        """Get a reply of the model for an MCP server, if the user allows it; None if not.
+
+        Question and reply are shown as a call beside the server's. Raises RuntimeError if there is no reply.
+        """
+        parts = self._context.parts
+        if not parts.model.summarizes:
+            raise RuntimeError(NO_MODEL)
+        call, wanted = parts.minter.tool_call(), wanted.redacted(parts.redactor.redact)
+        message = question(wanted, parts.model.spec.removeprefix("provider:"))
+        self._log.append(server_question_event(call, self.parent, server, message))
+        status, text = "cancelled", CANCELLED
+        try:
+            answer = await self._fill(call, message, FIELDS, server)
+            status, text = "ok", answered_text(answer)
+            if not is_allowed(answer):
+                return None
+            reply = await sampled(parts.model, wanted, self._log, server)
+            text = cut_end(reply.text, SHOWN_CHARS)
+            return reply
+        except (ModelError, ValueError) as error:
+            status, text = "error", str(error)
+            raise RuntimeError(text) from error
         finally:
             self._log.append(ToolResult(tool_call_id=call, status=status, text=text, parent_id=self.parent))
 

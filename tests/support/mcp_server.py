@@ -31,10 +31,10 @@ TOOLS: list[Message] = [
 ]
 ASKING: Message = {
     "name": "book",
-    "description": "Asks the user with the form that it is given, and returns the answer.",
+    "description": "Asks the user with the form that it is given, or by another method, and returns the answer.",
     "inputSchema": {
         "type": "object",
-        "properties": {"form": {"type": "object"}, "times": {"type": "integer"}},
+        "properties": {"form": {"type": "object"}, "times": {"type": "integer"}, "method": {"type": "string"}},
         "required": ["form"],
     },
 }
@@ -159,7 +159,7 @@ def _called(params: Message, message: Message, send: Callable[[Message], None]) 
             call = {"id": message["id"], "times": arguments.get("times", 1), "answers": []}
             for number in range(call["times"]):
                 _asked[f"ask-{message['id']}-{number}"] = call
-                form = {"method": "elicitation/create", "params": arguments["form"]}
+                form = {"method": arguments.get("method", "elicitation/create"), "params": arguments["form"]}
                 send({"jsonrpc": "2.0", "id": f"ask-{message['id']}-{number}", **form})
             return None
         case "leave":

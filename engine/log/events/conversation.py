@@ -187,7 +187,8 @@ class CondensationRequest(Event, frozen=True, kw_only=True):
 class SummaryCallEnded(Event, frozen=True, kw_only=True):
     """The model call for the summary of a condensation has ended. Its reply is no part of the conversation.
 
-    `answered`, `model`, the provider's counts of tokens, and `dollars` are as in ModelCallEnded.
+    With a `server`, the MCP server of that name asked for the reply. `answered`, `model`, the provider's counts of
+    tokens, and `dollars` are as in ModelCallEnded.
     """
 
     kind: ClassVar[str] = "summary_call_ended"
@@ -198,6 +199,7 @@ class SummaryCallEnded(Event, frozen=True, kw_only=True):
     output_tokens: int | None = None
     model: str = ""
     dollars: float | None = None
+    server: str = ""
 
 
 class NoCutPossible(Event, frozen=True, kw_only=True):

@@ -167,7 +167,7 @@ class Condenser:
             statements=False,
             calls_tools=self._model.calls_tools,
         )
-        reply = _Reply()
+        reply = SideReply()
         try:
             async with aclosing(self._model.reply(prompt)) as signals:
                 async for signal in signals:
@@ -182,7 +182,7 @@ class Condenser:
         if reply.cause != "end":
             logger.warning(NO_SUMMARY, INCOMPLETE[reply.cause])
             return []
-        return "".join(reply.pieces).strip().splitlines()
+        return reply.text.strip().splitlines()
 
     def _hold_up(self, signal: CallRetried | CallDelayed, call: str) -> None:
         """Publish why there is no summary yet. Nothing of it was streamed, so nothing is withdrawn."""
@@ -201,8 +201,8 @@ class Condenser:
         )
 
 
-class _Reply:
-    """A model's summary: its pieces that count, and what the provider says of the call."""
+class SideReply:
+    """A reply beside the conversation: its pieces that count, and what the provider says of the call."""
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
@@ -225,8 +225,13 @@ class _Reply:
             case _:
                 pass
 
-    def ended(self, model: str) -> SummaryCallEnded:
-        """Return the event of the end of the call of `model`."""
+    @property
+    def text(self) -> str:
+        """The reply so far."""
+        return "".join(self.pieces)
+
+    def ended(self, model: str, server: str = "") -> SummaryCallEnded:
+        """Return the event of the end of the call of `model`, which `server` has asked for."""
         used = self._used
         return SummaryCallEnded(
             answered=self._is_answered,
@@ -235,6 +240,7 @@ class _Reply:
             output_tokens=None if used is None else used.output_tokens,
             model=model,
             dollars=None if used is None else used.dollars,
+            server=server,
         )
 
 

@@ -11,7 +11,8 @@ import logging
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Any, Final, Literal
+from functools import partial
+from typing import Any, Final, Literal, TypeVar
 
 import anyio
 import httpx2
@@ -23,10 +24,13 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     CONNECTION_CLOSED,
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     REQUEST_TIMEOUT,
     CallToolResult,
+    CreateMessageRequestParams,
+    CreateMessageResult,
     ElicitRequestFormParams,
     ElicitRequestParams,
     ElicitResult,
@@ -35,6 +39,7 @@ from mcp_types import (
     PaginatedResult,
     PromptListChangedNotification,
     ResourceListChangedNotification,
+    TextContent,
     ToolListChangedNotification,
     jsonrpc_message_adapter,
 )
@@ -46,6 +51,7 @@ from ...core.programs import ServerProcess
 from ...log.forms import Field, FormAnswer
 from .mcp_forms import fields_of, wire_values
 from .mcp_listing import Listing, listing
+from .mcp_sampling import Sampled, Sampling, sampling_of
 
 # --- HTTP client ------------------------------------------------------------------------------------------------------
 
@@ -311,6 +317,14 @@ Heard = Callable[[str], None]
 
 Fill = Callable[[str, Sequence[Field]], Awaitable[FormAnswer]]
 """Asks the user a message with fields. Raises ValueError if the form cannot be shown."""
+Sample = Callable[[Sampling], Awaitable[Sampled | None]]
+"""Gets a reply of the model; None if the user does not allow it. Raises RuntimeError if there is none."""
+MOST_SAMPLES: Final = 5
+"""Requests of a server for replies during one call."""
+TOO_MANY_SAMPLES: Final = f"a call may ask for at most {MOST_SAMPLES} replies"
+REFUSED: Final = "the user does not allow it"
+_REFUSED_CODE: Final = -1
+"""As the specification of sampling has it."""
 MOST_FORMS: Final = 20
 """Forms of a server during one call."""
 NO_CALL: Final = "the user can only be asked during a tool call"
@@ -322,16 +336,20 @@ _ACTIONS: Final[Mapping[str, Literal["accept", "decline", "cancel"]]] = {
 }
 
 
-class _Call:
-    """A running call: its time limit without progress, and the forms that its server sends meanwhile.
+T = TypeVar("T")
 
-    Forms are shown one after the other. The time limit rests while one waits, and they end with the call.
+
+class _Call:
+    """A running call: its time limit without progress, and what its server asks of user and model meanwhile.
+
+    Its requests are handled one after the other. The time limit rests while one waits, and they end with the call.
     """
 
-    def __init__(self, seconds: float, fill: Fill | None) -> None:
+    def __init__(self, seconds: float, fill: Fill | None, sample: Sample | None = None) -> None:
         self._seconds = seconds
         self._fill = fill
-        self._forms = 0
+        self._sample = sample
+        self._forms = self._samples = 0
         self._open: set[anyio.CancelScope] = set()
         self._turn = anyio.Lock()
         self._is_over = False
@@ -348,12 +366,26 @@ class _Call:
         if self._fill is None or self._forms >= MOST_FORMS or self._is_over:
             return None
         self._forms += 1
+        return await self._beside(partial(self._fill, message, fields))
+
+    async def sample(self, wanted: Sampling) -> Sampled | None:
+        """Return the model's reply; None if the user does not allow it, or the call ended first.
+
+        Raises:
+            RuntimeError: there is no reply.
+        """
+        if self._sample is None or self._samples >= MOST_SAMPLES or self._is_over:
+            raise RuntimeError(TOO_MANY_SAMPLES)
+        self._samples += 1
+        return await self._beside(partial(self._sample, wanted))
+
+    async def _beside(self, run: Callable[[], Awaitable[T]]) -> T | None:
         self.scope.deadline = math.inf
         with anyio.CancelScope() as scope:
             self._open.add(scope)
             try:
                 async with self._turn:
-                    return await self._fill(message, fields)
+                    return await run()
             finally:
                 self._open.discard(scope)
                 self.progressed()
@@ -407,19 +439,25 @@ class Connection:
         return found
 
     async def call(
-        self, tool: str, arguments: Mapping[str, object], seconds: float, heard: Heard, fill: Fill | None = None
+        self,
+        tool: str,
+        arguments: Mapping[str, object],
+        seconds: float,
+        heard: Heard,
+        fill: Fill | None = None,
+        sample: Sample | None = None,
     ) -> object:
         """The answer of a tool, as plain data for `runtime.results`.
 
         `seconds` is the limit without progress. Cancelling the wait cancels the call at the server. `fill` asks the
-        user what the server asks during the call; that time does not count.
+        user what the server asks during the call, and `sample` the model; that time does not count.
 
         Raises:
             RuntimeError: the tool failed (with the server's message), or its answer cannot be used.
             ConnectionError: the connection ended; it is unknown whether the call was performed.
             TimeoutError: it took too long.
         """
-        call = self._call = _Call(seconds, fill)
+        call = self._call = _Call(seconds, fill, sample)
 
         async def hear(progress: float, total: float | None, message: str | None) -> None:
             call.progressed()
@@ -472,6 +510,30 @@ class Connection:
         content: Any = wire_values(fields, answer.values) if answer.outcome == "accepted" and is_form else None
         return ElicitResult(action=_ACTIONS[answer.outcome], content=content)
 
+    async def sample(self, asked: CreateMessageRequestParams) -> CreateMessageResult | ErrorData:
+        """Return a reply of the session's model, if the user allows it."""
+        call = self._call
+        if call is None:
+            return ErrorData(code=INVALID_REQUEST, message=NO_CALL)
+        try:
+            if asked.tools:
+                raise ValueError("it has tools, which are not offered")
+            wanted = sampling_of(asked.system_prompt, _plain(asked.messages), asked.max_tokens)
+        except ValueError as error:
+            return ErrorData(code=INVALID_PARAMS, message=f"the request cannot be answered: {error}")
+        try:
+            reply = await call.sample(wanted)
+        except RuntimeError as error:
+            return ErrorData(code=INTERNAL_ERROR, message=str(error))
+        if reply is None:
+            return ErrorData(code=_REFUSED_CODE, message=REFUSED)
+        return CreateMessageResult(
+            role="assistant",
+            content=TextContent(text=reply.text),
+            model=reply.model,
+            stop_reason="maxTokens" if reply.is_cut else "endTurn",
+        )
+
     async def take(self, message: IncomingMessage) -> None:
         """Receive a message that is not an answer."""
         if isinstance(message, _CHANGES):
@@ -497,8 +559,10 @@ class Connection:
 
 
 @asynccontextmanager
-async def connected(server: HttpServer | ServerProcess, version: str) -> AsyncGenerator[Connection]:
-    """Connect to the server. A program is always stopped at the end.
+async def connected(
+    server: HttpServer | ServerProcess, version: str, *, samples: bool = False
+) -> AsyncGenerator[Connection]:
+    """Connect to the server. A program is always stopped at the end. `samples`: it may ask for replies of the model.
 
     Raises:
         OSError: it could not be started or reached.
@@ -519,11 +583,20 @@ async def connected(server: HttpServer | ServerProcess, version: str) -> AsyncGe
             return await connection.elicit(params)
         return ErrorData(code=INVALID_REQUEST, message=NO_CALL)
 
+    async def sample(
+        context: ClientRequestContext, params: CreateMessageRequestParams
+    ) -> CreateMessageResult | ErrorData:
+        del context  # which only names the request
+        for connection in found:
+            return await connection.sample(params)
+        return ErrorData(code=INVALID_REQUEST, message=NO_CALL)
+
     client = Client(
         streams,
         read_timeout_seconds=None,
         message_handler=take,
         elicitation_callback=elicit,
+        sampling_callback=sample if samples else None,
         client_info=Implementation(name="rewindow", version=version),
         cache=None,
     )
