@@ -49,3 +49,11 @@ def test_a_rebuild_question_names_the_earlier_rights() -> None:
     assert before_phrase([UNHELD]) == "with your own rights"
     asked = RebuildSubject(statements=(1,), held=False, before=before)
     assert f"they run with your own rights. Before, they ran {before}. To restore" in rebuild_sentence(asked)
+
+
+@pytest.mark.parametrize(
+    ("count", "named"),
+    [(1, "Statement 1 ran"), (50, "49, 50 ran"), (51, "49, 50, ... ran")],
+)
+def test_a_rebuild_question_names_the_first_statements(count: int, named: str) -> None:
+    assert named in rebuild_sentence(RebuildSubject(statements=tuple(range(1, count + 1)), held=False))
