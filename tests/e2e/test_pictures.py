@@ -344,6 +344,9 @@ def drawn(updates: Any) -> set[str]:
     return {json.dumps(updates, sort_keys=True)} if is_drawn else inner
 
 
+TABLE = "import pandas\npandas.DataFrame({'n': [1, 2], 'name': ['a|b', '<b>']})"
+
+
 def test_all_that_is_drawn_comes_back_the_same(tmp_path: Path, project: Path) -> None:
     (project / "height").write_text("3")
     (project / "p.png").write_bytes(png(40, 30, (0, 0, 255)))
