@@ -203,6 +203,12 @@ def test_the_state_of_a_lock_is_its_content() -> None:
     assert contents_of(lock) == before
 
 
+def test_a_thread_uses_what_its_target_names() -> None:
+    space = Space()
+    space.run("import threading\ndef work(): return other\nthread = threading.Thread(target=work)")
+    assert "other" in contents_of(space.names["thread"]).uses
+
+
 def test_a_walk_leaves_nothing_behind_that_looks_like_a_change() -> None:
     space = Space()
     space.run(CLASSES)

@@ -257,6 +257,11 @@ def test_changed_handle_shows_under_every_name(watched: Watched, statement: str,
     assert all(change.mutated for change in diff.changed.values())
 
 
+def test_a_method_changes_with_its_handle(watched: Watched) -> None:
+    watched.run("v = view('a.txt'); m = v.SetTokens")
+    assert set(watched.run("v.SetPos('2')").changed) == {"v", "m"}
+
+
 def test_a_group_changes_with_a_member_that_it_alone_holds(watched: Watched) -> None:
     watched.run("g = group(view('a.txt')); other = group()")
     assert set(watched.run("g.members[0].SetPos('2')").changed) == {"g"}
