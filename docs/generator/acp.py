@@ -50,7 +50,7 @@ Subject = Literal[
 SUBJECTS: Final[tuple[Subject, ...]] = get_args(Subject)
 
 _TERMINALS: Final = "what a client starts, Rewindow can neither end nor redact nor undo; the agent runs commands itself"
-_PROVIDERS: Final = "providers are chosen by settings and keys, see [models](models.md)"
+_PROVIDERS: Final = "an editor gives addresses and keys to the agent's environment, see [models](models.md)"
 _PROXY: Final = "for programs between an editor and an agent, which Rewindow is not"
 _SUBAGENTS: Final = "Rewindow has no agents below its own"
 _TUNNEL: Final = "servers behind the editor are not reached; the error of `session/new` says so"

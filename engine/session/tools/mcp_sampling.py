@@ -70,7 +70,7 @@ def sampling_of(system: str | None, messages: Sequence[Mapping[str, Any]], token
 
 def _texts(content: object) -> Iterator[str]:
     for block in cast("list[object]", content) if isinstance(content, list) else [content]:
-        fields = cast("Mapping[str, object]", block) if isinstance(block, Mapping) else {}
+        fields: Mapping[str, object] = cast("Mapping[str, object]", block) if isinstance(block, Mapping) else {}
         text = fields.get("text")
         if fields.get("type") != "text" or not isinstance(text, str):
             raise ValueError("its content must be text")
