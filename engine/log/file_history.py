@@ -17,7 +17,7 @@ Pure. Called by rewinds, edits, replays and repairs in `session`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -119,6 +119,18 @@ def _order(file: FileToRestore) -> tuple[int, int]:
     if file.present_digest == DIRECTORY != file.wanted_digest:
         return 2, -depth
     return (0, 0) if file.wanted_digest else (1, 0)
+
+
+def stages(files: Sequence[FileToRestore]) -> Iterator[Sequence[FileToRestore]]:
+    """Yield the files of a plan in groups whose order matters; within a group it does not."""
+    keys = [
+        _order(file) if DIRECTORY in (file.wanted_digest, file.present_digest) else _order(file)[0] for file in files
+    ]
+    start = 0
+    for place in range(1, len(files) + 1):
+        if place == len(files) or keys[place] != keys[start] or files[place].path == files[start].path:
+            yield files[start:place]
+            start = place
 
 
 def is_unknown(content: BlobDigest | None, digest: str) -> bool:

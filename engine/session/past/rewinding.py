@@ -9,7 +9,7 @@ the session is opened. Must not know commands. Made by `session_runtime`.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from typing import Final, NamedTuple, TypeVar
 
@@ -30,7 +30,7 @@ from ...log.events.execution import FileWritten, StatementOmitted, StatementReco
 from ...log.events.going_back import BranchCreated, FileLeft, FileToRestore, HeadMoved, RewindBegun, Rewound
 from ...log.events.session import ServerConnected, ServerLost
 from ...log.facts import SessionFacts
-from ...log.file_history import Restorable, is_unknown, restorable, reversed_
+from ...log.file_history import Restorable, is_unknown, restorable, reversed_, stages
 from ...log.redaction import HIDDEN
 from ...log.store_protocol import Store
 from ...log.timeline import Timeline
@@ -187,6 +187,8 @@ def _repeat_server_news(log: EventLog) -> None:
             log.append(replace(event, seq=UNSTAMPED))
 
 
+_AT_ONCE: Final = 8
+"""Files that are restored at the same time, because each waits for the disk."""
 _HIDDEN: Final = "its path contains a secret, which is not recorded, so the file is unknown"
 _UNSAVED: Final = "it has unsaved changes in the editor"
 _PROTECTED: Final = "it is protected, because {}, and a client may not write it; put it back yourself"
@@ -288,19 +290,38 @@ class FileRewinder:
         left = list(begun.left)
         self._reported = self._reported_paths()
         missing: set[str] = set()
-        for place, file in enumerate(begun.files):
-            self._journal.signal(FilesPutBack(place, len(begun.files)))
-            is_only_copy = not file.wanted_digest and file.present_digest in missing
-            outcome = FileLeft(path=file.path, reason=ONLY_COPY) if is_only_copy else await self._put(file)
-            if isinstance(outcome, FileLeft):
-                left.append(outcome)
-                missing.add(file.wanted_digest)
-            else:
-                done.append(file)
-                replaced += [file] * outcome
+        for stage in stages(begun.files):
+            kept = {file.path: ONLY_COPY for file in stage if not file.wanted_digest and file.present_digest in missing}
+            outcomes = await self._put_together([file for file in stage if file.path not in kept], begun, replaced)
+            for file in stage:
+                if reason := kept.get(file.path) or outcomes.get(file.path):
+                    left.append(FileLeft(path=file.path, reason=reason))
+                    missing.add(file.wanted_digest)
+                else:
+                    done.append(file)
         if begun.files:
             self._journal.signal(FilesPutBack(len(begun.files), len(begun.files)))
         return replace(_end_of(begun), restored=tuple(done), left=tuple(left))
+
+    async def _put_together(
+        self, files: Sequence[FileToRestore], begun: RewindBegun, replaced: list[FileToRestore]
+    ) -> Mapping[str, str]:
+        """Restore files whose order does not matter, several at a time; return why some are left, by path."""
+        reasons: dict[str, str] = {}
+        limit = anyio.CapacityLimiter(_AT_ONCE)
+
+        async def put(file: FileToRestore) -> None:
+            async with limit:
+                self._journal.signal(FilesPutBack(len(replaced), len(begun.files)))
+                reasons[file.path] = await self._put(file, replaced)
+
+        if len(files) == 1:
+            await put(files[0])
+            return reasons
+        async with anyio.create_task_group() as tasks:
+            for file in files:
+                tasks.start_soon(put, file)
+        return reasons
 
     async def _give_up(self, begun: RewindBegun, replaced: Sequence[FileToRestore]) -> None:
         """Undo the files in reverse order, even if the process is killed meanwhile."""
@@ -319,22 +340,23 @@ class FileRewinder:
 
     async def _bring_back(self, begun: RewindBegun) -> Rewound:
         self._reported = self._reported_paths()
-        lost = [reversed_(file) for file in begun.files if isinstance(await self._put(file), FileLeft)]
+        lost = [reversed_(file) for file in begun.files if await self._put(file, [])]
         return replace(_end_of(begun), restored=tuple(lost), cancelled=True)
 
-    async def _put(self, file: FileToRestore) -> FileLeft | bool:
-        """Return whether the file was replaced, or why it is left alone."""
+    async def _put(self, file: FileToRestore, replaced: list[FileToRestore]) -> str:
+        """Restore a file, and add it if it had another content; return why it is left alone, or ""."""
         try:
             if self._buffers is not None and await self._buffers.unsaved(file.path, changes=True) is not None:
                 raise OSError(_UNSAVED)
             async with nullcontext() if self._buffers is None else self._buffers.acting():
                 before = await anyio.to_thread.run_sync(self._restore, file)
+                if before is not None:  # at once, because a cancel may come with the next await
+                    replaced.append(file)
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            return FileLeft(path=file.path, reason=reason)
+            return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
         if before is not None and self._buffers is not None:
             self._buffers.note_replaced(file.path, before.data)
-        return before is not None
+        return ""
 
     def _restore(self, file: FileToRestore) -> Replaced | None:
         try:

@@ -26,6 +26,7 @@ from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import SessionRow
 from engine.session.editor_files import EditorBuffers
 from engine.session.journal import Journal
+from engine.session.past import rewinding
 from engine.session.past.rewinding import NOT_STORED, FileRewinder
 from engine.session.tools import Workspace, restore
 from tests.engine.session.test_buffers import Texts
@@ -290,6 +291,7 @@ async def test_a_cancel_before_the_first_file_ends_the_rewind(tmp_path: Path) ->
 async def test_kill_during_a_cancel_restores_the_rest_on_open(
     desk: ToolContext, monkeypatch: pytest.MonkeyPatch, brought_back: int
 ) -> None:
+    monkeypatch.setattr(rewinding, "_AT_ONCE", 1)
     for name in ("a", "b", "c", "d"):
         desk.write(name, b"1")
     at = len(desk.log)
