@@ -123,9 +123,7 @@ def _order(file: FileToRestore) -> tuple[int, int]:
 
 def stages(files: Sequence[FileToRestore]) -> Iterator[Sequence[FileToRestore]]:
     """Yield the files of a plan in groups whose order matters; within a group it does not."""
-    keys = [
-        _order(file) if DIRECTORY in (file.wanted_digest, file.present_digest) else _order(file)[0] for file in files
-    ]
+    keys = [_order(file) for file in files]
     start = 0
     for place in range(1, len(files) + 1):
         if place == len(files) or keys[place] != keys[start] or files[place].path == files[start].path:
