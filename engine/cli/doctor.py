@@ -52,6 +52,7 @@ from ..runtime.worker_environment import WorkerEnvironment
 from ..runtime.zygote import Zygote
 from ..session.directories import find_project_environment
 from ..session.keys import Keys
+from ..session.working_tree.baseline import FOLDER, UNUSED_SECONDS
 from .output import (
     check_formats,
     print_json,
@@ -220,6 +221,17 @@ def _taken(directory: Path) -> int:
                 else:
                     total += entry.stat(follow_symlinks=False).st_size
     return total
+
+
+def comparisons() -> Iterable[Finding]:
+    """What copies of working trees take, from which changes by commands are told."""
+    folder = settings().state_dir / FOLDER
+    if not folder.exists():
+        return []
+    count, taken = len(list(folder.glob("*.db"))), size(_taken(folder))
+    places = "1 working directory" if count == 1 else f"{count} working directories"
+    what = f"{taken} of that to tell what commands changed, of {places}"
+    return [Finding("ok", f"{what}; removed {int(UNUSED_SECONDS // 86_400)} days after the last command there")]
 
 
 def past() -> Iterable[Finding]:
@@ -511,6 +523,7 @@ CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Finding]]], ...]] = (
     ("disk", disk),
     ("permissions", permissions),
     ("store", sessions),
+    ("comparisons", comparisons),
     ("past", past),
     ("checkpoints", checkpoints),
     ("integrity", integrity),

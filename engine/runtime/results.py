@@ -101,7 +101,7 @@ class Completed:
         output: stdout and stderr in order; if `truncated`, a line in the middle replaces the rest.
         timed_out: it reached its time limit.
         signal: the name of the signal that killed it, if any.
-        reason: why the host stopped it, if not for its time limit.
+        reason: why the host stopped it, if not for its time limit; or what the sandbox may have denied it.
         seconds: how long it ran; ignored by `==`.
     """
 
@@ -127,7 +127,8 @@ class Completed:
             return f"killed by {self.signal}"
         if self.code is None:
             return f"ended: {self.reason}"
-        return f"exit code {self.code}" if self.code else ""
+        why = f"; {self.reason}" if self.reason else ""
+        return f"exit code {self.code}{why}" if self.code else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

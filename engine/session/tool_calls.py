@@ -101,6 +101,7 @@ from .tools import (
     name_text,
 )
 from .tools.ask import answered
+from .tools.bash import denial
 from .tools.fetch import site_of
 from .tools.mcp_listing import shown_arguments
 from .tools.mcp_sampling import FIELDS, NO_MODEL, Sampled, Sampling, is_allowed, question
@@ -625,6 +626,8 @@ class ToolCalls:
         self._log.append(command_event(call, self._execution, cwd, outcome))
         if asked.domain is None:
             await self._hold_again(environment)
+        if asked.domain is not None and not outcome.reason:
+            outcome = replace(outcome, reason=denial(outcome, has_network=asked.domain.network))
         return await anyio.to_thread.run_sync(program.answer, replace(outcome, changed=changed.text))
 
     @asynccontextmanager

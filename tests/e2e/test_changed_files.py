@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.session.commands.files import UNDO_GOES_ON
+from engine.session.tools.bash import DENIED
 from engine.session.working_tree.changes import CUT_SHORT
 from tests.e2e.test_bash import wait_for
 from tests.e2e.test_cards import cards, shown_twice, words
@@ -79,3 +81,24 @@ def test_what_a_command_did_before_the_agent_was_killed_is_named(tmp_path: Path,
         assert (tree / "a.txt").read_text() == "two\n"
         assert f"a.txt was not restored: {CUT_SHORT}." in words(cards(agent.updates())[-1])
         assert agent.text().startswith(f"6 files could not be restored. {UNDO_GOES_ON}")
+
+
+def test_git_works_in_the_sandbox_and_what_it_denies_is_named(tmp_path: Path, tree: Path) -> None:
+    git = "git -c user.name=t -c user.email=t@e"
+    subprocess.run(f"git init -q . && git add -A && {git} commit -qm one", cwd=tree, shell=True, check=True)
+    linked = tmp_path / "linked"
+    subprocess.run(["git", "worktree", "add", "-q", str(linked)], cwd=tree, check=True)
+    commit, outside = f"echo two > a.txt && git add -A && {git} commit -qm two", f"touch {tmp_path}/outside"
+    source = f"for act in {[commit, outside]!r}: print('because:', bash(act).reason)"
+    for place, denied in ((tree, ()), (linked, (tree / ".git" / "worktrees" / "linked" / "index.lock",))):
+        model = scripted(tmp_path, {"statement": source}, {"text": "Fine."})
+        with Agent(tmp_path / "state", "--model", model) as agent:
+            session = agent.open(place)
+            agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
+            agent.prompt(session, "go")
+            said = "\n".join(map(words, cards(agent.updates())))
+        for path in (*denied, tmp_path / "outside"):
+            assert DENIED.format(path) in said
+        head = subprocess.run(["git", "log", "--format=%s"], cwd=place, check=True, capture_output=True).stdout
+        assert head == (b"one\n" if denied else b"two\none\n")
+    assert not (tmp_path / "outside").exists()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Final
 import msgspec
 
 from ...core.programs import CommandOutcome, CommandRequest
+from ...core.text import printable
 from ...files.safe_open import opened_directory
 from .workspace import Workspace
 
@@ -44,6 +46,20 @@ KEPT_BYTES: Final = 256 << 10
 """Of a command's output: half from the beginning, half from the end."""
 MOST_BYTES: Final = (128 << 10) - 1
 """Linux's limit for one argument of a program."""
+DENIED: Final = (
+    "the sandbox may be why: this could not change {}. bash(command, outside=True) asks the user to run it outside"
+)
+NO_NETWORK: Final = (
+    "the sandbox may be why: it has no network. bash(command, outside=True) asks the user to run it outside"
+)
+_WORDS: Final = "(?:Read-only file system|Permission denied|Operation not permitted)"
+_DENIED: Final = re.compile(
+    rf"(?P<before>[^\s:'\"`\u2018]*/?[^\s:'\"`\u2018\u2019]+)['\"\u2019]?: {_WORDS}|{_WORDS}: ['\"](?P<after>[^'\"]+)"
+)
+_UNREACHABLE: Final = re.compile(
+    "Network is unreachable|Could not resolve host|Temporary failure in name resolution|Name or service not known"
+)
+_SEARCHED_CHARS: Final = 4_000
 _BASH: Final = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/run/current-system/sw/bin/bash")
 
 
@@ -96,6 +112,16 @@ def perform(workspace: Workspace, arguments: Arguments) -> Program:
         directory=(state.st_dev, state.st_ino),
     )
     return Program(request, asks=True, answer=answer, command=command, outside=arguments.outside)
+
+
+def denial(outcome: CommandOutcome, *, has_network: bool) -> str:
+    """Return why the sandbox may have made a command fail, by the words of its last lines; empty if nothing says so."""
+    if not outcome.code:
+        return ""
+    text = "\n".join(each.text[-_SEARCHED_CHARS:] for each in (outcome.stdout, outcome.stderr))
+    if (found := _DENIED.search(text)) is not None:
+        return DENIED.format(printable(found["before"] or found["after"]))
+    return NO_NETWORK if not has_network and _UNREACHABLE.search(text) else ""
 
 
 def answer(outcome: CommandOutcome) -> dict[str, object]:

@@ -42,6 +42,8 @@ _LONGEST_ACT: Final = 4 * 3600.0
 """Seconds after which an act counts as ended, if nobody can tell whether its process has."""
 _CLEANING_SECONDS: Final = 600.0
 _NO_TIME: Final = -1
+FOLDER: Final = "baselines"
+"""Of the state directory: the databases of directories."""
 UNUSED_SECONDS: Final = 30 * 86_400.0
 """After which a directory's database is removed, unless it is used."""
 _END: Final = ".db"

@@ -45,12 +45,10 @@ from ...log.events.going_back import RewindBegun, Rewound
 from ..parts import SessionParts
 from ..policy import shown_part
 from ..tools import Workspace, changes_of, name_text
-from .baseline import Baseline, Known, Snapshot, forget_unused
+from .baseline import FOLDER, Baseline, Known, Snapshot, forget_unused
 from .listing import MOST_ENTRIES, MOST_LEVELS, MOST_SECONDS, StoppedError, TooLargeError, TooSlowError
 
 T = TypeVar("T")
-FOLDER: Final = "baselines"
-"""Of the state directory: the databases of directories."""
 SHOWN_FILES: Final = 20
 """Files of an act that are shown with their changes. The others are counted."""
 SHOWN_CHARS: Final = 100_000

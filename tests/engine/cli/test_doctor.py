@@ -30,6 +30,7 @@ from engine.core.settings import SETTINGS
 from engine.files.installation import Installation
 from engine.files.search.commands import INSTALL
 from engine.log.store.maintenance import contents_taken, faults
+from engine.session.working_tree.baseline import FOLDER
 from tests.support.archives import answered, values_kept
 from tests.support.commands import Home
 from tests.support.stores import A, Recorder, message, row
@@ -206,6 +207,17 @@ def test_what_the_past_takes_is_counted_once_for_all_sessions(home: Home, monkey
     said = f"{kept_bytes} kept for rebuilds, {copies} of it copies of values; past_bytes is 5.0 MB a session"
     assert list(doctor.past()) == [Finding("ok", said)]
     assert contents_taken(home.state, 20) is None
+
+
+def test_the_space_of_comparisons_is_shown(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in home.variables.items():
+        monkeypatch.setenv(name, value)
+    assert list(doctor.comparisons()) == []
+    (home.state / FOLDER).mkdir(parents=True)
+    for name in ("a.db", "a.db-wal", "b.db"):
+        (home.state / FOLDER / name).write_bytes(bytes(1_000_000))
+    (finding,) = doctor.comparisons()
+    assert finding.text.startswith("3.0 MB of that to tell what commands changed, of 2 working directories")
 
 
 def test_the_memory_for_checkpoints_is_shown(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,11 +26,11 @@ from engine.session.past.patches import deltas_since, patch
 from engine.session.past.rewinding import NOT_STORED, NOT_UTF8, ONLY_COPY
 from engine.session.past.undoing import CHANGED_LATER, NOT_BY_STATEMENT, NOTHING_TO_REDO, NOTHING_TO_UNDO
 from engine.session.working_tree import changes, listing
+from engine.session.working_tree.baseline import FOLDER
 from engine.session.working_tree.changes import (
     AMBIGUOUS,
     BY_OTHERS,
     DIFFED_BYTES,
-    FOLDER,
     MOVED,
     NONE_CHANGED,
     NONE_UNDONE,
@@ -43,6 +43,7 @@ from engine.session.working_tree.changes import (
     TOO_SLOW,
 )
 from tests.engine.files.test_git_state import git as run_git
+from tests.support.hostile_repository import untouched_repository
 from tests.support.sessions import answer_to, events_of, session_in, value_of
 
 pytestmark = pytest.mark.anyio
@@ -65,8 +66,9 @@ async def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def session(project: Path, tmp_path: Path) -> AsyncIterator[Session]:
-    async with session_in(project, state=tmp_path / "state") as opened:
-        yield opened
+    with untouched_repository(project):
+        async with session_in(project, state=tmp_path / "state") as opened:
+            yield opened
 
 
 def tree(root: Path) -> dict[str, object]:
@@ -196,7 +198,8 @@ async def test_file_that_a_changed_rule_reveals_is_not_removed(session: Session,
 async def test_git_repository_is_neither_recorded_nor_changed(session: Session, project: Path) -> None:
     await session.cell("1")
     await session.cell(
-        "bash('git init -q . && git add -A && git -c user.email=a@b -c user.name=a commit -qm one && echo two > a.txt')"
+        "bash('rm -r .git; git init -q . && git add -A && git -c user.email=a@b -c user.name=a commit -qm one"
+        " && echo two > a.txt')"
     )
     assert {Path(event.path).name for event in events_of(session, FileWritten)} == {"a.txt"}
     head = (project / ".git" / "HEAD").read_bytes()
@@ -346,7 +349,7 @@ async def test_changes_are_listed(session: Session) -> None:
 @pytest.mark.parametrize("command", CHANGES.values(), ids=CHANGES)
 async def test_patch_makes_what_the_session_made(session: Session, project: Path, tmp_path: Path, command: str) -> None:
     copy = tmp_path / "copy"
-    shutil.copytree(project, copy, symlinks=True)
+    shutil.copytree(project, copy, symlinks=True, ignore=shutil.ignore_patterns(".git"))
     await session.cell(f"bash({command!r})")
     parts = session._parts  # pyright: ignore[reportPrivateUsage]
     deltas = deltas_since(parts.log.events, parts.log.path, parts.store, parts.redactor, 0)
@@ -359,7 +362,7 @@ async def test_patch_makes_what_the_session_made(session: Session, project: Path
         return {
             path: found[0] if isinstance(found, tuple) and not found[1] & 0o100 else found
             for path, found in tree(root).items()
-            if not isinstance(found, int) and path != "same.log"
+            if not isinstance(found, int) and path != "same.log" and not path.startswith(".git/")
         }
 
     assert {**files(copy)}.keys() == files(project).keys()
@@ -428,7 +431,7 @@ async def test_directory_that_cannot_be_compared_is_named_once(tmp_path: Path, m
 
 async def test_move_of_a_repository_is_named_with_the_way_back(session: Session, project: Path) -> None:
     config = "git config user.name t && git config user.email t@e"
-    await session.cell(f"bash('git init -qb main . && {config} && git add a.txt && git commit -qm one')")
+    await session.cell(f"bash('rm -r .git; git init -qb main . && {config} && git add a.txt && git commit -qm one')")
     value = await value_of(session, "bash('git rm -q a.txt && git commit -qm two')")
     was, now = (run_git(project, "rev-parse", name)[:7] for name in ("HEAD~", "HEAD"))
     moved = MOVED.format(f"main: {was} -> {now}, back with `git reset --soft {was}`")

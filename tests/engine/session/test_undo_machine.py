@@ -13,6 +13,7 @@ from engine import Session
 from engine.core.errors import InvalidRequestError
 from engine.log.events.going_back import Rewound
 from tests.engine.session.test_tree_changes import tree
+from tests.support.hostile_repository import untouched_repository
 from tests.support.sessions import events_of, session_in
 
 pytestmark = pytest.mark.anyio
@@ -129,12 +130,13 @@ async def run(seed: int, tmp_path: Path) -> None:
     project.mkdir()
     for name in ("a", "b.txt", "g"):
         (project / name).write_text(f"{name}\n")
-    async with session_in(project, state=tmp_path / "state") as session:
-        try:
-            await Machine(session, project, rng).run()
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise
+    with untouched_repository(project):
+        async with session_in(project, state=tmp_path / "state") as session:
+            try:
+                await Machine(session, project, rng).run()
+            except BaseException as error:
+                error.add_note(f"seed {seed}")
+                raise
 
 
 @pytest.mark.parametrize("seed", range(20))

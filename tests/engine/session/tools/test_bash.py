@@ -8,9 +8,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from engine.core.programs import CommandOutcome, CommandOutput, CommandRequest
-from engine.session.tools.bash import MOST_BYTES, Arguments, answer, perform
+from engine.session.tools.bash import DENIED, MOST_BYTES, NO_NETWORK, Arguments, answer, denial, perform
 from engine.session.tools.workspace import Workspace
 
 
@@ -131,3 +132,31 @@ def test_omitted_output_is_counted_without_cutting_characters(head: bytes, tail:
 def test_the_command_is_for_the_directory_that_was_looked_at(tmp_path: Path) -> None:
     state = tmp_path.stat()
     assert request(tmp_path, "true").directory == (state.st_dev, state.st_ino)
+
+
+DENIALS = {
+    "touch: cannot touch '/etc/x': Read-only file system": "/etc/x",
+    "bash: line 1: /etc/x: Permission denied": "/etc/x",
+    "fatal: Unable to create '/r/.git/worktrees/w/index.lock': Read-only file system": "/r/.git/worktrees/w/index.lock",
+    "OSError: [Errno 30] Read-only file system: '/usr/x y'": "/usr/x y",
+    "mkdir: cannot create directory \u2018made\u2019: Read-only file system": "made",
+    "error: could not lock config file .git/config: Operation not permitted": ".git/config",
+}
+
+
+def said_by(text: str) -> CommandOutput:
+    return CommandOutput(head=text.encode(), total=len(text.encode()))
+
+
+@pytest.mark.parametrize("said", DENIALS)
+def test_what_the_sandbox_denied_is_named(said: str) -> None:
+    failed = CommandOutcome(code=1, stderr=said_by(f"begun\n{said}\n"))
+    assert denial(failed, has_network=True) == DENIED.format(DENIALS[said])
+    assert denial(replace(failed, code=0), has_network=True) == ""
+
+
+def test_a_network_that_the_sandbox_has_not_is_named() -> None:
+    failed = CommandOutcome(code=6, stderr=said_by("curl: (6) Could not resolve host: example.org"))
+    assert denial(failed, has_network=False) == NO_NETWORK
+    assert denial(failed, has_network=True) == ""
+    assert denial(CommandOutcome(code=1, stderr=said_by("no such file")), has_network=False) == ""
