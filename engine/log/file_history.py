@@ -157,8 +157,13 @@ def _take(found: dict[str, FileToRestore], file: FileToRestore, *, undone: bool 
     if undone:
         file = reversed_(file)
     first = found.get(file.path, file)
+    origin = found.get(file.source)
     found[file.path] = replace(
-        first, present=file.present, present_digest=file.present_digest, present_mode=file.present_mode
+        first,
+        present=file.present,
+        present_digest=file.present_digest,
+        present_mode=file.present_mode,
+        source=(origin.source if origin is not None else "") or file.source or first.source,
     )
 
 
@@ -193,6 +198,7 @@ def _as_written(event: FileWritten) -> FileToRestore:
         wanted=event.before,
         wanted_digest=event.before_digest,
         wanted_mode=event.before_mode,
+        source=event.source,
     )
 
 

@@ -562,6 +562,7 @@ class ToolCalls:
         """
         events: list[FileWritten] = []
         kept, note = shown_part(self._context.parts.redactor, subject.changes, "", SHOWN_CHANGES_CHARS)
+        sources = {path: source for path, source in act.becomes if source not in (None, path)}
         for path, old, new in states_after(act, before):
             contents = [self._content(each.data) for each in (old, new)]
             event = FileWritten(
@@ -576,6 +577,7 @@ class ToolCalls:
                 unshown=True,
                 before_mode=old.mode,
                 after_mode=new.mode,
+                source=name_text(sources.get(path) or ""),
             )
             if path == act.paths[-1]:
                 event = replace(event, changes=kept, note=note)

@@ -208,6 +208,7 @@ class FileWritten(Event, frozen=True, kw_only=True):
     `noticed`: the statement's own code, a command or a server wrote or removed it, not the host. `unshown`: it is not
     shown on its own, because a change of the file tree shows only its last name, and a call shows only the number of
     very many files. `unsure`: why it may be somebody else's change, which a rewind leaves as it is; usually empty.
+    `source`: the path that it had before, if it was moved here.
     """
 
     kind: ClassVar[str] = "file_written"
@@ -227,6 +228,7 @@ class FileWritten(Event, frozen=True, kw_only=True):
     before_mode: int | None = None
     after_mode: int | None = None
     unsure: str = ""
+    source: str = ""
 
 
 class CommandEnded(Event, frozen=True, kw_only=True):

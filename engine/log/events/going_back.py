@@ -104,7 +104,7 @@ class FileToRestore(Struct, frozen=True, kw_only=True):
 
     `path` is its real path. Digests are xxh3 hex, empty for no file. `present` and `wanted` are contents as blobs, None
     for no file or if the content is not kept; a digest may then stand for the file's state (`unread-...`). Modes are
-    permission bits, None if unknown.
+    permission bits, None if unknown. `source` is the path from which what is present was moved, usually empty.
     """
 
     path: str
@@ -114,6 +114,7 @@ class FileToRestore(Struct, frozen=True, kw_only=True):
     wanted: BlobDigest | None = None
     wanted_digest: Exact = ""
     wanted_mode: int | None = None
+    source: str = ""
 
 
 class FileLeft(Struct, frozen=True, kw_only=True):

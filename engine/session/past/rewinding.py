@@ -15,11 +15,13 @@ from typing import Final, NamedTuple, TypeVar
 
 import anyio
 import anyio.to_thread
+import xxhash
 from msgspec.structs import replace
 
 from ...context.tail.feed import changes_of
 from ...context.view import ViewFold
 from ...core.errors import InvalidRequestError, SessionReadOnlyError, StoreError
+from ...core.execution import DIRECTORY
 from ...core.ids import BranchId, Seq
 from ...files import temporary_files
 from ...log.branches import branch_named, end_after, end_of, names_of
@@ -42,7 +44,7 @@ from ..parts import SessionParts
 from ..preparing import Preparer
 from ..repair import enforce_view, repair
 from ..requests import ActiveRequest, MoveResult, no_such_statement
-from ..tools import REPLACED, Replaced, Workspace, restore
+from ..tools import REPLACED, UNTRUSTED, Replaced, Workspace, restore
 from ..working_tree.baseline import Baseline
 from ..working_tree.changes import TreeComparison, close_acts
 
@@ -193,6 +195,7 @@ _HIDDEN: Final = "its path contains a secret, which is not recorded, so the file
 _UNSAVED: Final = "it has unsaved changes in the editor"
 _PROTECTED: Final = "it is protected, because {}, and a client may not write it; put it back yourself"
 _LOST: Final = "its earlier content is not in the store"
+_EMPTY: Final = xxhash.xxh3_64_hexdigest(b"")
 NOT_UTF8: Final = "its name is not UTF-8, so it could not be made again"
 ONLY_COPY: Final = "it is the only copy of a file that could not be restored under its earlier name"
 NOT_STORED: Final = "its present content is not stored, so it would be lost"
@@ -286,22 +289,31 @@ class FileRewinder:
 
     async def _go(self, begun: RewindBegun, replaced: list[FileToRestore]) -> Rewound:
         """Restore the files; add each that had another content to `replaced`."""
-        done: list[FileToRestore] = []
-        left = list(begun.left)
         self._reported = self._reported_paths()
-        missing: set[str] = set()
-        for stage in stages(begun.files):
-            kept = {file.path: ONLY_COPY for file in stage if not file.wanted_digest and file.present_digest in missing}
-            outcomes = await self._put_together([file for file in stage if file.path not in kept], begun, replaced)
+        plan = await anyio.to_thread.run_sync(self._without_untrusted, Restorable(begun.files, begun.left))
+        left = list(plan.left)
+        done: list[FileToRestore] = []
+        lost = _Lost(each.path for each in left)
+        for stage in stages(plan.files):
+            outcomes = await self._put_together(stage, begun, replaced)
+            done += [file for file in stage if not outcomes[file.path]]
             for file in stage:
-                if reason := kept.get(file.path) or outcomes.get(file.path):
+                if reason := outcomes[file.path]:
+                    lost.add(file)
                     left.append(FileLeft(path=file.path, reason=reason))
-                    missing.add(file.wanted_digest)
-                else:
-                    done.append(file)
+        for file in [each for each in done if lost.has_only_copy(each)]:
+            if not await self._put(reversed_(file), []):
+                done.remove(file)
+                left.append(FileLeft(path=file.path, reason=ONLY_COPY))
         if begun.files:
             self._journal.signal(FilesPutBack(len(begun.files), len(begun.files)))
         return replace(_end_of(begun), restored=tuple(done), left=tuple(left))
+
+    def _without_untrusted(self, found: Restorable) -> Restorable:
+        """Return the plan without files that `restore` would refuse to give a content that is only a claim."""
+        claimed = [file.path for file in found.files if file.path in self._reported]
+        reasons = {path: self._workspace.protection.why(os.path.realpath(path)) for path in claimed}
+        return leaving(found, lambda file: UNTRUSTED.format(why) if (why := reasons.get(file.path)) else "")
 
     async def _put_together(
         self, files: Sequence[FileToRestore], begun: RewindBegun, replaced: list[FileToRestore]
@@ -395,16 +407,35 @@ def _reported(event: Event, *, is_imported: bool) -> Iterable[str]:
 
 
 def leaving(found: Restorable, why: Callable[[FileToRestore], str]) -> Restorable:
-    """Return the plan without files for which `why` gives a reason, and without removing the only copy of one."""
-    left, files, missing = list(found.left), list[FileToRestore](), set[str]()
+    """Return the plan without files for which `why` gives a reason, and without losing the only copy of one."""
+    reasons = {file.path: reason for file in found.files if (reason := why(file))}
+    lost = _Lost(each.path for each in found.left)
     for file in found.files:
-        is_only_copy = not file.wanted_digest and file.present_digest in missing
-        if reason := why(file) or (ONLY_COPY if is_only_copy else ""):
-            left.append(FileLeft(path=file.path, reason=reason))
-            missing.add(file.wanted_digest)
-        else:
-            files.append(file)
-    return Restorable(tuple(files), tuple(left))
+        if file.path in reasons:
+            lost.add(file)
+    while more := [file for file in found.files if file.path not in reasons and lost.has_only_copy(file)]:
+        for file in more:
+            reasons[file.path] = ONLY_COPY
+            lost.add(file)
+    files = tuple(file for file in found.files if file.path not in reasons)
+    return Restorable(files, (*found.left, *(FileLeft(path=path, reason=why) for path, why in reasons.items())))
+
+
+class _Lost:
+    """Files that are not restored. Where one was moved to, there is the only copy of what it had."""
+
+    def __init__(self, paths: Iterable[str] = ()) -> None:
+        self._paths = set(paths)
+        self._digests: set[str] = set()
+
+    def add(self, file: FileToRestore) -> None:
+        self._paths.add(file.path)
+        if file.wanted_digest not in ("", DIRECTORY, _EMPTY):
+            self._digests.add(file.wanted_digest)
+
+    def has_only_copy(self, file: FileToRestore) -> bool:
+        """Return whether restoring a file would lose what one of these had."""
+        return file.source in self._paths or (not file.wanted_digest and file.present_digest in self._digests)
 
 
 def _why_kept(file: FileToRestore) -> str:

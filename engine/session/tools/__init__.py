@@ -20,7 +20,7 @@ from .fetch import Download
 from .landing import land
 from .plan import Planned
 from .read import Reading, SeenFiles
-from .restoring import Replaced, restore
+from .restoring import UNTRUSTED, Replaced, restore
 from .tree import TreeAct
 from .workspace import REPLACED, Workspace, name_text
 
@@ -60,6 +60,7 @@ OPERATIONS: Final = {
 __all__ = [
     "OPERATIONS",
     "REPLACED",
+    "UNTRUSTED",
     "Change",
     "Download",
     "Operation",

@@ -29,7 +29,7 @@ _SPECIAL: Final = "set-user-id, set-group-id and sticky bits are not given back"
 _ATTRIBUTES: Final = "it got attributes since the session last wrote it: {}"
 _REMOVED: Final = "it was removed since the session last wrote it"
 _NOT_EMPTY: Final = "the directory has other files now"
-_UNTRUSTED: Final = "its earlier content comes from a statement or an import, and {}; restore it yourself"
+UNTRUSTED: Final = "its earlier content comes from a statement or an import, and {}; restore it yourself"
 _UNKNOWN: Final = "its name is not UTF-8, and there is no such file any more"
 
 
@@ -73,7 +73,7 @@ def restore(
     try:
         with placed(workspace, path, making=making, follows=False) as target:
             if target.protected and not is_trusted:
-                raise PermissionError(errno.EPERM, _UNTRUSTED.format(target.protected), file.path)
+                raise PermissionError(errno.EPERM, UNTRUSTED.format(target.protected), file.path)
             return _restore(target.place, file, wanted, workspace)
     except OSError as error:
         if error.errno == errno.ESTALE:  # whose message is advice for a statement

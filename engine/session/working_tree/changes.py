@@ -4,9 +4,10 @@
 and returns the records of what differs: the same ones that a tool's write leaves, with the contents before and after in
 the session's own store. So rewinds, diffs and exports need nothing else.
 
-**Certainty.** A rewind removes what an act made. So a new entry counts as made only if it was not there before for
-certain: the file system says that it was born later, or it is an entry of before under another name. Otherwise a
-command may have moved it here from where nothing is compared, or a rule may have left it out.
+**Certainty.** A rewind removes or replaces what an act made. So an entry counts as made or changed only if it was not
+there before for certain: it is the same file, the file system says that it was born later, or it is an entry of before
+under another name. Otherwise a command may have moved it here from where nothing is compared, or a rule may have left
+it out.
 
 **Whose change it is.** What changed between two acts, and not by a record of the session, is somebody else's: it is
 told and not recorded. What changed during an act is recorded, but not undone if it may be somebody else's: if the
@@ -340,12 +341,16 @@ def _digest(root: str) -> str:
 
 
 class _Difference(NamedTuple):
-    """A path with what was and is there. `is_certain`: if nothing was, that is certain."""
+    """A path with what was and is there.
+
+    `is_certain`: what is there now was not elsewhere before, where nothing is compared. `source`: it had that path.
+    """
 
     path: str
     before: Known | None
     after: Known | None
     is_certain: bool = True
+    source: str = ""
 
     @property
     def is_directory(self) -> bool:
@@ -432,6 +437,7 @@ class _Records:
             unshown=not is_shown,
             before_mode=_mode(found.before),
             after_mode=_mode(found.after),
+            source=name_text(os.path.join(baseline.root, found.source)) if found.source else "",
         )
 
     def _kept(self, baseline: Baseline, known: Known | None, note: str) -> tuple[BlobDigest | None, str, list[str]]:
@@ -460,16 +466,25 @@ class _Records:
 def _differences(root: str, before: Snapshot, after: Snapshot, started: int) -> Iterator[_Difference]:
     if before is after:
         return
-    inodes: frozenset[int] | None = None
+    names: dict[int, str] = {}
     for path, now in after.items():
         was = _at(before, path)
         if was is now or (was is not None and was.is_like(now)):
             continue
-        certain = was is not None or _born(os.path.join(root, path)) >= started
-        if not certain:
-            inodes = inodes or frozenset(each.state.inode for each in before.values())
-            certain = now.state.inode in inodes
-        yield _Difference(path.rstrip("/"), was, now, certain)
+        if was is not None and was.state.inode == now.state.inode:
+            yield _Difference(path.rstrip("/"), was, now)
+            continue
+        born = _born(os.path.join(root, path))
+        if born >= started or (was is not None and not born):
+            yield _Difference(path.rstrip("/"), was, now)
+            continue
+        names = names or {known.state.inode: name for name, known in before.items()}
+        source = names.get(now.state.inode, "")
+        there = _at(after, source)
+        is_moved = there is None or there.state.inode != now.state.inode
+        # Its name may be taken by a directory of which nothing is compared, so it could not go back.
+        is_free = there is not None or not os.path.lexists(os.path.join(root, source))
+        yield _Difference(path.rstrip("/"), was, now, bool(source) and is_free, source.rstrip("/") if is_moved else "")
     for path, was in before.items():
         # One that is still there is only left out of comparisons now.
         if _at(after, path) is None and not os.path.lexists(os.path.join(root, path)):

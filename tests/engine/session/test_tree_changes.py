@@ -667,3 +667,66 @@ async def test_act_of_a_killed_session_holds_up_no_other(session: Session, proje
     await session.cell("bash('echo two > a.txt')")
     await session.undo()
     assert (project / "a.txt").read_text() == "one\n"
+
+
+MOVED_OVER = {
+    "a file that a rule leaves out": "mv -f old.log a.txt",
+    "a file of a package": "mv -f node_modules/c.txt sub/c.txt",
+    "a file from outside": "mv -f ../outside.txt a.txt",
+}
+
+
+@pytest.mark.parametrize("by_rewind", [False, True], ids=["undo", "rewind"])
+@pytest.mark.parametrize("command", MOVED_OVER.values(), ids=MOVED_OVER)
+async def test_what_was_moved_over_a_file_is_not_overwritten(
+    session: Session, project: Path, command: str, by_rewind: bool
+) -> None:
+    make(project / "node_modules" / "c.txt", "kept\n")
+    make(project / ".." / "outside.txt", "kept\n")
+    await session.cell(f"bash({command!r})")
+    moved = tree(project)
+    rewound = await session.rewind(0) if by_rewind else (await session.undo()).rewound
+    assert rewound is not None
+    assert [left.reason for left in rewound.left] == [NOT_CERTAIN]
+    assert tree(project) == moved
+
+
+async def test_a_file_replaced_in_one_piece_is_undone(session: Session, project: Path) -> None:
+    state = tree(project)
+    await session.cell("bash('echo two > new; mv new a.txt; sed -i s/three/four/ sub/c.txt')")
+    await session.undo()
+    assert tree(project) == state
+
+
+async def test_only_copy_stays_where_a_directory_in_use_has_its_name(session: Session, project: Path) -> None:
+    await session.cell("bash('mv a.txt b.txt; mkdir a.txt; touch a.txt/in')")
+    make(project / "a.txt" / "theirs", "theirs\n")
+    result = await session.undo()
+    assert result.rewound is not None
+    assert ("b.txt", ONLY_COPY) in {(Path(left.path).name, left.reason) for left in result.rewound.left}
+    assert (project / "b.txt").read_text() == "one\n"
+
+
+async def test_only_copy_stays_where_a_directory_has_its_name(session: Session, project: Path) -> None:
+    await session.cell("bash('mv a.txt b.txt; mkdir -p a.txt/__pycache__; touch a.txt/__pycache__/x.pyc')")
+    result = await session.undo()
+    assert result.rewound is not None
+    assert {(Path(left.path).name, left.reason) for left in result.rewound.left} == {("b.txt", NOT_CERTAIN)}
+    assert (project / "b.txt").read_text() == "one\n"
+
+
+KEEPING = {
+    "over another": "mv -f .envrc a.txt",
+    "changed afterwards": "mv .envrc new.txt; echo more >> new.txt",
+    "in place of a directory": "mv sub sub2; mv .envrc sub",
+    "twice": "mv .envrc x; mv x y; echo more >> y",
+}
+
+
+@pytest.mark.parametrize("command", KEEPING.values(), ids=KEEPING)
+async def test_only_copy_of_a_protected_file_stays(session: Session, project: Path, command: str) -> None:
+    make(project / ".envrc", "export A=kept\n")
+    await session.cell(f"bash({command!r})")
+    session._parts.facts.is_foreign = True  # pyright: ignore[reportPrivateUsage] -- as if a model had written it
+    await session.undo()
+    assert any(isinstance(found, tuple) and "kept" in str(found[0]) for found in tree(project).values())
