@@ -43,7 +43,7 @@ def sessions(
     cwd: str = typer.Option("", "--cwd", metavar="DIR", help="List only sessions in this directory."),
     archived: bool = typer.Option(False, "--archived", help="List only sessions that an editor has archived."),
 ) -> None:
-    """List the sessions, most recently used first."""
+    """List the sessions, most recently used first. Archived ones are listed apart."""
     check_formats(as_json, as_lines)
     with store() as opened:
         found = opened.rows(cwds=alike(opened.directories(), cwd) if cwd else None, archived=archived)

@@ -38,7 +38,7 @@ def restored(path: str, present: str, wanted: str) -> FileToRestore:
 
 def test_file_gets_its_content_before_the_first_write() -> None:
     found = restorable([wrote("a", "1", "2"), wrote("b", "", "x"), wrote("a", "2", "3"), wrote("c", "y", "")])
-    assert found.files == (restored("a", "3", "1"), restored("b", "x", ""), restored("c", "", "y"))
+    assert found.files == (restored("a", "3", "1"), restored("c", "", "y"), restored("b", "x", ""))
     assert not found.left
 
 

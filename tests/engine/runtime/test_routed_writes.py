@@ -270,7 +270,7 @@ async def test_writes_of_other_code_go_through_the_host(worker: RoutedBench, nam
     assert sorted(asked) == sorted(row.asked)
     for path, content in row.files.items():
         assert (worker.cwd / path).read_bytes() == content
-    assert not worker.touched
+    assert not [each for each in worker.touched if each.path]  # without a path: something unnamed may change
 
 
 @pytest.mark.slow

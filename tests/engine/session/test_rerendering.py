@@ -107,7 +107,7 @@ async def test_the_rule_decides(tmp_path: Path, rule: str, expected: int) -> Non
 
 @pytest.mark.slow
 async def test_oversized_conversation_is_rerendered_before_it_is_condensed(tmp_path: Path) -> None:
-    played = Played(tmp_path, budget=8_000)
+    played = Played(tmp_path, budget=8_800)
     async with played.opened() as session:
         page, words = PAGE.replace("1500", "350"), "print('word ' * 280)"
         await played.play(session, page, *([words] * 6), "a.SetTokens(40)", "1")
