@@ -194,8 +194,9 @@ def test_what_cannot_be_done_is_said_with_what_to_do(
 
 
 def test_there_is_no_edit_without_a_file(workspace: Workspace) -> None:
-    with pytest.raises(FileNotFoundError, match=r"there is no such file; write\(\) creates it"):
+    with pytest.raises(FileNotFoundError, match=r"there is no such file; write\(\) creates it") as refused:
         edit.edit(workspace, edit.EditArguments(path="a", old="x", new="y"))
+    assert refused.value.errno == errno.ENOENT
 
 
 def test_miss_names_the_same_lines_with_other_white_space(workspace: Workspace) -> None:

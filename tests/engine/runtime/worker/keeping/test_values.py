@@ -24,7 +24,7 @@ from engine.files.group import GroupCycleError
 from engine.log.past import ValueGroup
 from engine.runtime.results import Completed, Written
 from engine.runtime.worker.guarding.guard import OutsideGuard
-from engine.runtime.worker.keeping.naming import ForeignCode, header
+from engine.runtime.worker.keeping.naming import ForeignCode, fingerprint, header
 from engine.runtime.worker.keeping.pickler import Surroundings
 from engine.runtime.worker.keeping.reasons import why_not_kept
 from engine.runtime.worker.keeping.value_keeper import Loader
@@ -356,6 +356,11 @@ class C:
     def put(self, n=3): return n
 held = [f, C.put]
 """
+
+
+def test_class_with_another_constant_is_another() -> None:
+    one, equal, other = (namespace(f"class C:\n    def get(self): return {value}")["C"] for value in (1, 1, 2))
+    assert fingerprint(one) == fingerprint(equal) != fingerprint(other)
 
 
 def test_function_of_equal_code_is_filled_in_place() -> None:
