@@ -24,12 +24,13 @@ from engine.core.settings import SandboxRule
 from engine.files.protected import Protection
 from engine.log.events.execution import ExecutionStarted
 from engine.log.events.session import DomainEntered, Mode, PermissionAsked
+from engine.log.past import Preserved
 from engine.log.permissions import PermissionAnswer, RebuildSubject, StatementSubject
 from engine.log.rights import Rights
 from engine.log.store.memory import MemoryStore
 from engine.session.confinement import domain_of, rights_in, shut_text
 from tests.support.fixed import FixedClock
-from tests.support.guarded import HELD, Kernel
+from tests.support.guarded import HELD, GuardedEnvironment, Kernel
 from tests.support.models import Answer, AnsweringModel, says
 from tests.support.permissions import FixedPermissions
 from tests.support.sessions import session_in, sessions_of
@@ -201,6 +202,39 @@ async def test_what_programs_may_have_open_ends_them_when_it_becomes_protected(
         await turns(session, 2)
     assert len(kernel.domains) == workers
     assert [source for source, _ in kernel.ran_in] == ["x = 1", "y = 2", "z = 3"]
+
+
+async def test_protected_files_are_read_only_from_the_first_worker(tmp_path: Path) -> None:
+    kernel = Kernel()
+    async with served(tmp_path, kernel, writes("x = 1")) as session:
+        envrc_appears(Path(session.cwd))
+        session.set_mode("auto")
+        await turns(session)
+    (domain,) = kernel.domains
+    assert domain is not None
+    assert os.path.join(session.cwd, ".envrc") in domain.read_only
+
+
+class Prompt(GuardedEnvironment):
+    """Has kept what each statement changed by the time that it has ended, so the next one waits for nothing."""
+
+    def kept(self) -> Preserved:
+        return Preserved()
+
+
+async def test_idle_worker_gets_no_statement_while_a_new_file_is_unprotected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = Kernel()
+    monkeypatch.setattr(kernel, "environment", lambda: Prompt(kernel))
+    async with served(tmp_path, kernel, writes("x = 1")) as session:
+        session.set_mode("auto")
+        await turns(session)
+        await session.cell("y = 2")
+        assert len(kernel.domains) == 1
+        envrc_appears(Path(session.cwd))
+        await session.cell("z = 3")
+    assert len(kernel.domains) == 2
 
 
 async def test_no_other_session_waits_for_a_search_for_protected_files(
