@@ -19,6 +19,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from ..core.installation import __version__
+from .daemon_threads import on_daemon_thread
 from .tools.fetch import checked_url, port_of, refusal, site_of
 
 if TYPE_CHECKING:
@@ -52,6 +53,9 @@ Permit = Callable[["URL"], Awaitable[None]]
 """Asks the user about an address. Raises PermissionError."""
 
 
+_NO_HOST: Final = "{} cannot be the name of a host"
+
+
 class Fetched(Struct, frozen=True, kw_only=True):
     """A response: the last address, its status, `Content-Type` and body, and whether the body was cut."""
 
@@ -63,9 +67,25 @@ class Fetched(Struct, frozen=True, kw_only=True):
 
 
 async def look_up(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a host, as the system finds them."""
-    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(place[0]) for *_, place in found))
+    """Return the addresses of a host, as the system finds them. A process that ends does not wait for it."""
+    found: dict[str, None] = {}
+    errors: list[OSError] = []
+
+    def find() -> None:
+        try:
+            # As `anyio.getaddrinfo`, for a host that is not ASCII.
+            known = host.encode("ascii") if host.isascii() else host.encode("idna")
+            rows = socket.getaddrinfo(known, port, type=socket.SOCK_STREAM)
+            found.update(dict.fromkeys(str(place[0]) for *_, place in rows))
+        except OSError as error:
+            errors.append(error)
+        except ValueError:  # a label that is empty or too long
+            errors.append(OSError(_NO_HOST.format(host)))
+
+    await on_daemon_thread(find)
+    if errors:
+        raise errors[0]
+    return list(found)
 
 
 class Fetcher:

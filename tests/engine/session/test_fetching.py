@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 import tracemalloc
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -13,7 +15,7 @@ import pytest
 from anyio.abc import SocketStream
 
 from engine.session import fetching as module
-from engine.session.fetching import ADVICE, MOST_BYTES, MOST_REDIRECTS, Fetched, Fetcher
+from engine.session.fetching import ADVICE, MOST_BYTES, MOST_REDIRECTS, Fetched, Fetcher, look_up
 from engine.session.tools.fetch import checked_url
 
 pytestmark = pytest.mark.anyio
@@ -350,3 +352,25 @@ async def test_proxy_and_cookies_of_the_environment_are_not_used(monkeypatch: py
     async with site(response(b"1", Set_Cookie="a=b"), response(b"2")) as server:
         assert [(await server.fetch()).data for _ in range(2)] == [b"1", b"2"]
         assert "cookie" not in server.requests[1].lower()
+
+
+SLOW = """
+import anyio, socket, sys, time
+from engine.session.fetching import look_up
+socket.getaddrinfo = lambda *args, **others: time.sleep(60)
+async def main():
+    with anyio.move_on_after(0.2):
+        await look_up("site.example", 80)
+anyio.run(main)
+"""
+
+
+def test_a_slow_look_up_does_not_hold_up_the_end_of_the_process() -> None:
+    subprocess.run([sys.executable, "-c", SLOW], check=True, timeout=20)
+
+
+async def test_what_is_no_host_is_an_error() -> None:
+    for host in (f"{'a' * 64}.example", "no-such-host.invalid", "\u00e9..example"):
+        with pytest.raises(OSError):  # noqa: PT011 -- the system's own words
+            await look_up(host, 80)
+    assert "127.0.0.1" in await look_up("localhost", 80)
