@@ -194,6 +194,7 @@ _AT_ONCE: Final = 8
 _HIDDEN: Final = "its path contains a secret, which is not recorded, so the file is unknown"
 _UNSAVED: Final = "it has unsaved changes in the editor"
 _PROTECTED: Final = "it is protected, because {}, and a client may not write it; put it back yourself"
+_UNRESOLVED: Final = "nobody can tell where its path leads"
 _LOST: Final = "its earlier content is not in the store"
 _EMPTY: Final = xxhash.xxh3_64_hexdigest(b"")
 NOT_UTF8: Final = "its name is not UTF-8, so it could not be made again"
@@ -239,15 +240,18 @@ class FileRewinder:
 
     def without_protected(self, found: Restorable) -> Restorable:
         """Return the plan without files that are protected now, which are named instead. Blocks."""
-        reasons = {file.path: self._why_protected(file) for file in found.files}
+        reasons = {file.path: self._why_protected(file.path) for file in found.files}
         return leaving(found, lambda file: _PROTECTED.format(why) if (why := reasons[file.path]) else "")
 
     def has_protected(self, found: Restorable) -> bool:
         """Return whether other programs run one of the files. Blocks."""
-        return any(self._why_protected(file) for file in found.files)
+        return any(self._why_protected(file.path) for file in found.files)
 
-    def _why_protected(self, file: FileToRestore) -> str:
-        return self._workspace.protection.why(os.path.realpath(self._workspace.absolute(file.path)))
+    def _why_protected(self, path: str) -> str:
+        try:
+            return self._workspace.protection.why(os.path.realpath(self._workspace.absolute(path)))
+        except (OSError, ValueError):  # a program may exchange a directory and a link meanwhile
+            return _UNRESOLVED
 
     def plan(self, at: Seq) -> Restorable:
         """Return what restores the files to that position of the log. Looks at no file."""
@@ -312,7 +316,7 @@ class FileRewinder:
     def _without_untrusted(self, found: Restorable) -> Restorable:
         """Return the plan without files that `restore` would refuse to give a content that is only a claim."""
         claimed = [file.path for file in found.files if file.path in self._reported]
-        reasons = {path: self._workspace.protection.why(os.path.realpath(path)) for path in claimed}
+        reasons = {path: self._why_protected(path) for path in claimed}
         return leaving(found, lambda file: UNTRUSTED.format(why) if (why := reasons.get(file.path)) else "")
 
     async def _put_together(

@@ -105,7 +105,7 @@ def replace_file(
     """Replace the file's content, durably. Returns its permission bits afterwards.
 
     Args:
-        seen: its state when it was compared; None for no file.
+        seen: its state when it was compared; None for no file. It may be a symbolic link, which the file replaces.
         mode: the permission bits to set; None keeps the present ones, or those of a new file.
         first: the bits of a new file before the umask; None for the usual ones.
         hold: as in `land`.
@@ -113,10 +113,15 @@ def replace_file(
     Raises:
         OSError: ESTALE if its state has changed since.
     """
-    place.check_writable()
+    is_link = seen is not None and stat.S_ISLNK(seen.st_mode)
+    if is_link:
+        place.check_folder()
+    else:
+        place.check_writable()
     with recorded(workspace.records, place.folder) as temporary:
         try:
-            given = _fill(place, temporary, data, seen, mode, _USUAL_MODE if first is None else first)
+            usual = _USUAL_MODE if first is None else first
+            given = _fill(place, temporary, data, None if is_link else seen, mode, usual)
             if hold is not None:
                 hold(os.path.join(place.folder, temporary))
             # Checked again, because the sync takes time, and people save files meanwhile.

@@ -92,16 +92,23 @@ def _restore(place: Place, file: FileToRestore, wanted: bytes | None, workspace:
     is_file = found.state is not None and stat.S_ISREG(found.state.st_mode)
     if found.state is not None and is_file:
         _check_rights(place, file, found.state)
-    if wanted is None or file.wanted_digest.startswith(LINK) or not is_file:
-        _clear(place, found, workspace, is_link_next=file.wanted_digest.startswith(LINK))
+    is_link_next = file.wanted_digest.startswith(LINK)
+    is_renamed_over = wanted is not None and not is_link_next and (is_file or _is_link(found))
+    if not is_renamed_over:
+        _clear(place, found, workspace, is_link_next=is_link_next)
         found = _Found(None, ("",), found.data)
     if file.wanted_digest == DIRECTORY:
         _make_directory(place, file.wanted_mode)
-    elif file.wanted_digest.startswith(LINK):
+    elif is_link_next:
         _make_link(place, wanted or b"", workspace)
     elif wanted is not None:
-        replace_file(place, wanted, found.state, workspace, _mode(file.wanted_mode, found.state))
+        mode = _mode(file.wanted_mode, None if _is_link(found) else found.state)
+        replace_file(place, wanted, found.state, workspace, mode)
     return Replaced(found.data)
+
+
+def _is_link(found: _Found) -> bool:
+    return found.state is not None and stat.S_ISLNK(found.state.st_mode)
 
 
 def _restore_mode(place: Place, file: FileToRestore, found: _Found) -> Replaced | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -342,3 +343,18 @@ async def test_rewind_leaves_a_file_that_nothing_could_bring_back(desk: ToolCont
         ("unread", NOT_STORED),
     ]
     assert desk.files() == {"secret": b"KEY=sk-1", "unread": b"KEY=sk-2"}
+
+
+async def test_path_that_cannot_be_resolved_counts_as_protected(
+    desk: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.write("a", b"1")
+
+    def fail(path: str) -> str:
+        raise OSError(errno.EINVAL, "Invalid argument", path)
+
+    files = desk.rewinding()
+    monkeypatch.setattr(os.path, "realpath", fail)
+    plan = files.plan(Seq(0))
+    assert files.has_protected(plan)
+    assert [Path(each.path).name for each in files.without_protected(plan).left] == ["a"]
