@@ -285,7 +285,7 @@ class Stillness:
         return _is_at_rest(thread)
 
     def _let_go(self) -> None:
-        self._late = set()
+        self._late.difference_update(self._held)  # others that are late stay so
         for thread, pending in self._held.items():
             try:
                 set_free(thread, pending)
