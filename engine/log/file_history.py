@@ -67,7 +67,8 @@ def restorable(since: Iterable[Event]) -> Restorable:
             case FileTouched(path=path, note=note) if note:
                 unread[path] = note
             case FileWritten(path=path):
-                if path not in found and (reason := _why_not(event, unread.get(path, ""))):
+                is_first = path not in found
+                if reason := event.unsure or (_why_not(event, unread.get(path, "")) if is_first else ""):
                     lost[path] = reason
                 _take(found, _as_written(event))
             case Rewound(restored=restored):
@@ -204,8 +205,6 @@ def _as_written(event: FileWritten) -> FileToRestore:
 
 def _why_not(event: FileWritten, note: str) -> str:
     """Return why the earlier content is not restored; empty if it is, or if there was no file."""
-    if event.unsure:
-        return event.unsure
     if not is_unknown(event.before, event.before_digest):
         return ""
     if event.before_digest.startswith(UNREAD):

@@ -669,6 +669,15 @@ async def test_act_of_a_killed_session_holds_up_no_other(session: Session, proje
     assert (project / "a.txt").read_text() == "one\n"
 
 
+async def test_doubt_about_a_later_change_keeps_a_file_from_going_back(session: Session, project: Path) -> None:
+    await session.cell("bash('echo two > a.txt')")
+    await session.cell("bash('mv -f old.log a.txt')")
+    rewound = await session.rewind(0)
+    assert rewound is not None
+    assert [(Path(left.path).name, left.reason) for left in rewound.left] == [("a.txt", NOT_CERTAIN)]
+    assert (project / "a.txt").read_text() == "kept\n"
+
+
 MOVED_OVER = {
     "a file that a rule leaves out": "mv -f old.log a.txt",
     "a file of a package": "mv -f node_modules/c.txt sub/c.txt",
