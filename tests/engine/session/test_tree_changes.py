@@ -492,6 +492,8 @@ async def test_what_the_editor_saved_during_a_command_is_left(session: Session, 
     assert ((project / "a.txt").read_text(), (project / "sub" / "c.txt").read_text()) == ("one\n", "mine\n")
 
 
+TICKS = 0.1
+"""Seconds after which a file is older than a command for certain, because file systems stamp in ticks."""
 MOVED_IN = {
     "a file that a rule leaves out": "mv old.log notes.txt",
     "a directory that a rule leaves out": "mv build results",
@@ -505,6 +507,7 @@ MOVED_IN = {
 async def test_undo_removes_nothing_that_a_command_moved_in(session: Session, project: Path, command: str) -> None:
     for name in ("build/out.txt", "node_modules/pkg/main.js", ".hg/history", "../outside/thesis.txt"):
         make(project / name, "mine\n")
+    await anyio.sleep(TICKS)
     await session.cell(f"bash({command!r})")
     state = tree(project)
     result = await session.undo()
@@ -692,6 +695,7 @@ async def test_what_was_moved_over_a_file_is_not_overwritten(
 ) -> None:
     make(project / "node_modules" / "c.txt", "kept\n")
     make(project / ".." / "outside.txt", "kept\n")
+    await anyio.sleep(TICKS)
     await session.cell(f"bash({command!r})")
     moved = tree(project)
     rewound = await session.rewind(0) if by_rewind else (await session.undo()).rewound
