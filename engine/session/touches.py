@@ -350,12 +350,15 @@ class Touches:
             self._records.log.append(replace(event, tool_call_id=call, unshown=True))
         self._end(call, "")
 
-    def _show_modes(self, modes: Mapping[str, int]) -> None:
+    def _show_modes(self, modes: Mapping[str, FileWritten]) -> None:
         """Show permissions that were set as calls of chmod, where a rewind finds them."""
-        for path, mode in islice(modes.items(), SHOWN_FILES):
+        for path, event in islice(modes.items(), SHOWN_FILES):
             call = self._records.minter.tool_call()
-            self._call(call, {"path": path, "mode": mode}, "chmod")
+            self._call(call, {"path": path, "mode": event.after_mode}, "chmod")
+            self._records.log.append(replace(event, tool_call_id=call))
             self._end(call, "permissions set by the statement's own code")
+        for event in islice(modes.values(), SHOWN_FILES, None):
+            self._records.log.append(event)
 
     async def _count(self, unshown: Sequence[FileWritten], more: int) -> None:
         """Show the remaining files as one call."""
@@ -379,13 +382,13 @@ class Touches:
     def _end(self, call: ToolCallId, text: str) -> None:
         self._records.log.append(ToolResult(tool_call_id=call, status="ok", text=text, parent_id=self._parent))
 
-    def _changed(self, touched: Sequence[FileTouched]) -> tuple[list[FileWritten], dict[str, int]]:
-        """Return the changed files, and the new permissions of files that changed only these.
+    def _changed(self, touched: Sequence[FileTouched]) -> tuple[list[FileWritten], dict[str, FileWritten]]:
+        """Return the changed files, and by path those that changed only their permissions.
 
         Blocks.
         """
         written: list[FileWritten] = []
-        modes: dict[str, int] = {}
+        modes: dict[str, FileWritten] = {}
         kept, shown = KEPT_AFTER, MOST_CHANGES_CHARS
         for before in touched:
             place = self._places.get(before.seq)
@@ -398,7 +401,7 @@ class Touches:
             kept -= len(after.data or b"")
             if before.before_digest in (after.digest, after.mark):
                 if after.mode is not None and before.mode not in (None, after.mode):
-                    modes[before.path] = after.mode
+                    modes[before.path] = self._mode_set(before, after)
                 continue
             if kept < 0 and after.data is not None:
                 after = replace(after, data=None, reason=f"the statement had written {KEPT_AFTER >> 20} MiB before")
@@ -406,6 +409,22 @@ class Touches:
             shown -= text_size(event.changes)
             written.append(event)
         return written, modes
+
+    def _mode_set(self, before: FileTouched, after: FileState) -> FileWritten:
+        return FileWritten(
+            execution_id=self._execution,
+            tool_call_id=self._parent,
+            path=before.path,
+            before=before.before,
+            after=before.before,
+            before_digest=before.before_digest,
+            after_digest=before.before_digest,
+            withheld=before.withheld,
+            noticed=True,
+            unshown=True,
+            before_mode=before.mode,
+            after_mode=after.mode,
+        )
 
     def _written(self, before: FileTouched, after: FileState, room: int) -> FileWritten:
         content, secret = self._stored(after.data)

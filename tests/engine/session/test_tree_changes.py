@@ -629,7 +629,9 @@ async def test_of_very_many_changes_none_is_undone(
 OVER_A_FILE = ["os.rename('link', 'sub/c.txt')", "os.remove('a.txt'); os.symlink('sub', 'a.txt')"]
 
 
-@pytest.mark.parametrize("source", [*OVER_A_FILE, "os.chmod('sub', 0o700)", "os.rename('a.txt', 'link')"])
+@pytest.mark.parametrize(
+    "source", [*OVER_A_FILE, "os.chmod('sub', 0o700)", "os.chmod('link', 0o600)", "os.rename('a.txt', 'link')"]
+)
 async def test_links_and_modes_by_a_statements_own_code_are_undone(
     session: Session, project: Path, source: str
 ) -> None:
