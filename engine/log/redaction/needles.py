@@ -79,7 +79,10 @@ def secret_lines(value: str) -> Iterator[str]:
 
 
 def encoded_forms(value: str) -> set[bytes]:
-    """Return the whole value in base64, in hexadecimal digits, and with `+` for blanks, as in web forms."""
+    """Return the whole value in base64, in hexadecimal digits, with `+` for blanks, and as an identifier.
+
+    Blanks are so in web forms. The names of an MCP server's tools become identifiers (`core.toolbox.attribute`).
+    """
     value = value.strip()
     data = bytes_of(value)
     inner = {
@@ -89,7 +92,8 @@ def encoded_forms(value: str) -> set[bytes]:
     # Without its last zero, text in UTF-16 is the same in both orders of bytes.
     inner |= {wide[:-1] if value.isascii() else wide for wide in _wide(value)}
     forms = {form for each in inner for form in _in_base64(each)}
-    return forms | {data.hex().encode(), data.hex().upper().encode(), data.replace(b" ", b"+")}
+    identifier = re.sub(r"\W+", "_", value).encode("utf-8", "replace")
+    return forms | {data.hex().encode(), data.hex().upper().encode(), data.replace(b" ", b"+"), identifier}
 
 
 def _escaped(value: str) -> Iterator[bytes]:

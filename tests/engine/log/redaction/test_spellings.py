@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.toolbox import attribute
 from engine.log.redaction import Redactor
 from engine.log.redaction.spellings import fold, reading
 from tests.support.examples import examples
@@ -54,6 +55,7 @@ SPELLED = {
     "quoted by a shell": shlex.quote(KEY)[1:-1],
     "escaped by a shell": "".join(char if char.isalnum() else f"\\{char}" for char in KEY),
     "hexadecimal": KEY.encode().hex(),
+    "an identifier": attribute(KEY),
     "octal": "".join(f"\\{byte:03o}" for byte in KEY.encode()),
 }
 
