@@ -37,7 +37,8 @@ def untouched_repository(project: Path) -> Iterator[None]:
     subprocess.run(["git", "init", "-q", str(project)], check=True)
     subprocess.run(["git", "-C", str(project), "add", "-A"], check=True)
     hooks.mkdir()
-    for name in ("pre-commit", "post-checkout", "fsmonitor-watchman", "included"):
+    (hooks / "included").write_text(f"[core]\n\tpager = touch {marker}\n")
+    for name in ("pre-commit", "post-checkout", "post-index-change"):
         (hooks / name).write_text(f"#!/bin/sh\ntouch {marker}\n")
         (hooks / name).chmod(0o755)
     git = project / ".git"
