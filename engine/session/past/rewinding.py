@@ -235,6 +235,8 @@ class FileRewinder:
         self._comparison = comparison
         self._spares_protected = False
         """Whether files that other programs run are left alone."""
+        self._written: Container[str] = ()
+        """Digests of what statements of others have written, under whatever name."""
         self._reported: Container[str] = ()
         """Files that are left alone if other programs run them."""
 
@@ -293,7 +295,7 @@ class FileRewinder:
 
     async def _go(self, begun: RewindBegun, replaced: list[FileToRestore]) -> Rewound:
         """Restore the files; add each that had another content to `replaced`."""
-        self._reported = self._reported_paths()
+        self._reported, self._written = self._reported_paths(), self._written_digests()
         plan = await anyio.to_thread.run_sync(self._without_untrusted, Restorable(begun.files, begun.left))
         left = list(plan.left)
         done: list[FileToRestore] = []
@@ -315,7 +317,9 @@ class FileRewinder:
 
     def _without_untrusted(self, found: Restorable) -> Restorable:
         """Return the plan without files that `restore` would refuse to give a content that is only a claim."""
-        claimed = [file.path for file in found.files if file.path in self._reported]
+        claimed = [file.path for file in found.files if self._is_claim(file)]
+        if claimed:
+            self._workspace.protection.current_places()  # the user may have made a link to one since the last look
         reasons = {path: self._why_protected(path) for path in claimed}
         return leaving(found, lambda file: UNTRUSTED.format(why) if (why := reasons.get(file.path)) else "")
 
@@ -355,7 +359,8 @@ class FileRewinder:
         self._log.append(await self._bring_back(back))
 
     async def _bring_back(self, begun: RewindBegun) -> Rewound:
-        self._reported = self._reported_paths()
+        # What was there a moment ago may come back, whoever wrote it.
+        self._reported, self._written = self._reported_paths(), ()
         lost = [reversed_(file) for file in begun.files if await self._put(file, [])]
         return replace(_end_of(begun), restored=tuple(lost), cancelled=True)
 
@@ -381,8 +386,21 @@ class FileRewinder:
             raise OSError(_LOST) from None
         if is_unknown(file.wanted if wanted is not None else None, file.wanted_digest):  # an export leaves it out
             raise OSError(_LOST)
-        is_trusted = not self._spares_protected and file.path not in self._reported
+        is_trusted = not self._spares_protected and not self._is_claim(file)
         return restore(self._workspace, file, wanted, is_trusted=is_trusted)
+
+    def _is_claim(self, file: FileToRestore) -> bool:
+        """Return whether what would come back is not the user's: someone claims it, or a statement wrote it.
+
+        The user has seen it only if the file was protected when it was written, and may have chosen the file since.
+        """
+        return file.path in self._reported or file.wanted_digest in self._written
+
+    def _written_digests(self) -> Container[str]:
+        if not self._facts.is_foreign:
+            return ()
+        written = {event.after_digest for event in self._log.events if isinstance(event, FileWritten)}
+        return written - {"", DIRECTORY, _EMPTY}
 
     def _reported_paths(self) -> Container[str]:
         """Return files whose contents on the log are only someone's claim.

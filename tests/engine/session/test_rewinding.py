@@ -29,7 +29,7 @@ from engine.session.editor_files import EditorBuffers
 from engine.session.journal import Journal
 from engine.session.past import rewinding
 from engine.session.past.rewinding import NOT_STORED, FileRewinder
-from engine.session.tools import Workspace, restore
+from engine.session.tools import UNTRUSTED, Workspace, restore
 from tests.engine.session.test_buffers import Texts
 from tests.support.fixed import FixedClock
 
@@ -182,12 +182,13 @@ async def test_imported_rewind_restores_no_hooks(desk: ToolContext) -> None:
 @pytest.mark.parametrize("reported", ["noticed", "imported", ""])
 async def test_what_programs_run_is_not_put_back_from_a_report(desk: ToolContext, reported: str) -> None:
     """A worker may make up what a file held, and so may who wrote a log that was imported."""
+    (desk.project / ".git" / "hooks").mkdir(parents=True)
     for name in ("a.txt", ".git/hooks/update"):
-        desk.write(name, b"theirs")
+        (desk.project / name).write_bytes(b"theirs")
     for name in ("a.txt", ".git/hooks/update"):
         desk.write(name, b"ours", noticed=reported == "noticed")
     desk.log.append(OthersWrote(by="import" if reported == "imported" else "client"))
-    ended = await desk.rewind(2)
+    ended = await desk.rewind(0)
     assert desk.files() == {"a.txt": b"theirs", ".git/hooks/update": b"ours" if reported else b"theirs"}
     assert names(ended.left) == ["update"] * bool(reported)
 
@@ -358,3 +359,17 @@ async def test_path_that_cannot_be_resolved_counts_as_protected(
     plan = files.plan(Seq(0))
     assert files.has_protected(plan)
     assert [Path(each.path).name for each in files.without_protected(plan).left] == ["a"]
+
+
+async def test_what_a_statement_wrote_does_not_come_back_into_a_file_that_programs_run(desk: ToolContext) -> None:
+    (desk.project / "tool.sh").write_bytes(b"mine")
+    desk.write("tool.sh", b"evil")
+    at = len(desk.log)
+    desk.write("tool.sh", b"harmless")
+    desk.log.append(OthersWrote(by="model"))
+    desk.workspace.protection.why = lambda path: "git runs it" if path.endswith("tool.sh") else ""
+    ended = await desk.rewind(at)
+    assert [each.reason for each in ended.left] == [UNTRUSTED.format("git runs it")]
+    assert desk.files()["tool.sh"] == b"harmless"
+    ended = await desk.rewind(0)  # what was there before the first of these writes is the user's
+    assert (names(ended.restored), desk.files()["tool.sh"]) == (["tool.sh"], b"mine")
