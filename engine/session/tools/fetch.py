@@ -122,8 +122,12 @@ def _refusal(address: Address, *, private: bool) -> str:
     return "" if private else "it is private"
 
 
+_METADATA: Final = ("fd00:ec2::254", "fd20:ce::254", "fd00:42::42", "100.100.100.200", "192.0.0.192")
+"""Of Amazon, Google, Scaleway, Alibaba and Oracle, beside the link-local one that most have."""
+
+
 def _is_metadata(address: Address) -> bool:
-    return str(address) in ("fd00:ec2::254", "100.100.100.200", "192.0.0.192")
+    return str(address) in _METADATA
 
 
 # --- responses --------------------------------------------------------------------------------------------------------
