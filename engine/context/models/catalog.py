@@ -21,6 +21,8 @@ import msgspec
 from msgspec import Struct
 
 from ...core.errors import InvalidRequestError
+from ...log.redaction import Redactor
+from ...log.secrets import find_secrets
 from .providers import Provider, address_of, address_shown, configured, provider_of
 
 logger = logging.getLogger(__name__)
@@ -117,6 +119,8 @@ def _model(name: str, row: Mapping[str, Any]) -> Listed | None:
 def ask(name: str, provider: Provider, environ: Mapping[str, str]) -> list[Listed]:
     """Ask a provider for its models. Blocks for at most ten seconds.
 
+    A model whose name repeats a secret of the environment is left out: such a name could not be shown, nor sent.
+
     Raises:
         OSError: it cannot be reached, or refused.
         ValueError: its answer is none.
@@ -126,9 +130,11 @@ def ask(name: str, provider: Provider, environ: Mapping[str, str]) -> list[Liste
     assert listing is not None
     data = _answer_to(provider, listing.path, environ)
     try:
-        return listed(name, json.loads(data))
+        found = listed(name, json.loads(data))
     except RecursionError:
         raise ValueError("the answer is nested too deeply") from None
+    hidden = Redactor(find_secrets(environ).values)
+    return [model for model in found if not hidden.holds(f"{model.spec}\n{model.title}")]
 
 
 def prove(name: str, provider: Provider, environ: Mapping[str, str]) -> int:

@@ -105,6 +105,17 @@ def test_providers_with_a_key_are_asked_at_their_address_with_their_key(server: 
     assert [(path.name, path.stat().st_mode & 0o777) for path in tmp_path.iterdir()] == [(FILE, 0o600)]
 
 
+def test_a_model_whose_name_repeats_a_key_is_left_out(server: LlmServer, tmp_path: Path) -> None:
+    environ = server.environment()
+    key = environ["OPENAI_API_KEY"]
+    rows = [{"id": f"m-{key}"}, {"id": "m", "display_name": key}, {"id": "n"}]
+    server.lists["/v1/models"] = Answer(pieces=(json.dumps({"data": rows}).encode(),))
+    made = Catalog((), environ, tmp_path)
+    made.refresh()
+    assert [spec for spec in specs(made) if spec.startswith("provider:openai:")] == ["provider:openai:n"]
+    assert environ["OPENAI_API_KEY"] not in (tmp_path / FILE).read_text()
+
+
 def test_an_answer_of_another_address_does_not_count(server: LlmServer, tmp_path: Path) -> None:
     environ = server.environment()
     Catalog((), environ, tmp_path).refresh()
