@@ -29,8 +29,10 @@ CONFIGURATIONS: Final = ("config", "config.worktree")
 COMMON_DIR: Final = "commondir"
 WORK_TREES: Final = "worktrees"
 _BYTES: Final = 1 << 20
-_MOST_FILES: Final = 30
+_MOST_FILES: Final = 200
 """Number of included configuration files that are read for one repository."""
+_MOST_PLACES: Final = 30
+"""Number of directories in which a directory of hooks with a relative path may be."""
 _MOST_WORK_TREES: Final = 1_000
 """Number of linked work trees of one repository whose configuration is read."""
 _MOST_WORDS: Final = 500
@@ -77,6 +79,16 @@ _REPLACED: Final = ("url", ("insteadof", "pushinsteadof"))
 _INCLUDES: Final = ("include", "includeif")
 _INCLUDED: Final = "path"
 _DIRECTORIES: Final = (("core", "hookspath"), ("init", "templatedir"))
+_HOOKS: Final = (
+    *("applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit", "prepare-commit-msg"),
+    *("commit-msg", "post-commit", "pre-rebase", "post-checkout", "post-merge", "pre-push", "pre-receive", "update"),
+    *("proc-receive", "post-receive", "post-update", "reference-transaction", "push-to-checkout", "pre-auto-gc"),
+    *("post-rewrite", "sendemail-validate", "fsmonitor-watchman", "p4-changelist", "p4-prepare-changelist"),
+    *("p4-post-changelist", "p4-pre-submit", "post-index-change"),
+)
+"""The names that git runs in a directory of hooks, see githooks(5)."""
+_OF_TEMPLATES: Final = ("config", "hooks")
+"""What git copies from a directory of templates into a new repository, and runs or follows there."""
 _WORK_TREE: Final = ("core", "worktree")
 _DATA: Final = {
     "remote": ("url", "pushurl", "pushdefault", "fetch", "push"),
@@ -103,6 +115,18 @@ class _Entry(NamedTuple):
     def is_include(self) -> bool:
         return self.section in _INCLUDES and self.key == _INCLUDED
 
+    @property
+    def is_replacement(self) -> bool:
+        return self.section == _REPLACED[0] and self.key in _REPLACED[1]
+
+    @property
+    def is_url(self) -> bool:
+        return self.key in _URLS.get(self.section, ())
+
+    @property
+    def is_data(self) -> bool:
+        return self.key in _DATA.get(self.section, ())
+
 
 class Looks:
     """How often a search may still look for a word of a command in a directory.
@@ -111,6 +135,8 @@ class Looks:
     """
 
     def __init__(self, most: int = 20_000) -> None:
+        self.too_long = ""
+        """The first configuration that was not read to its end, or whose includes were not all read; "" if none."""
         self._left = most
 
     def take(self) -> bool:
@@ -133,21 +159,15 @@ def named_by(git: str, top: str, roots: tuple[str, ...], read: set[str], looks: 
     folders = tuple(configured(git, top))
     tops = (top, *_work_trees(folders))
     waiting = deque((*of_user(), *(os.path.join(folder, name) for folder in folders for name in CONFIGURATIONS)))
-    most = len(waiting) + _MOST_FILES
-    seen: set[str] = set()
     urls: list[str] = []
     replaced: list[_Entry] = []
     commands: list[str] = []
     values: set[tuple[str, str, str, str]] = set()
-    while waiting and len(seen) < most:
-        path = waiting.popleft()
-        if path in seen:
-            continue
-        seen.add(path)
+    for path in _each(waiting, looks):
         read.add(path)
-        for entry in _different(chain.from_iterable(map(_with_assigned, _entries(path))), values, path):
+        for entry in _different(chain.from_iterable(map(_with_assigned, _entries(path))), values, path, looks):
             urls += _urls_in(entry)
-            if entry.section == _REPLACED[0] and entry.key in _REPLACED[1]:
+            if entry.is_replacement:
                 replaced.append(entry)
             if entry.is_include:
                 for named in _expanded(entry.value):
@@ -158,11 +178,11 @@ def named_by(git: str, top: str, roots: tuple[str, ...], read: set[str], looks: 
                 # Hooks of a push run in the repository itself, see githooks(5).
                 places = (
                     os.path.join(each, named)
-                    for each in (*tops, *folders[:_MOST_FILES])
+                    for each in (*tops, *folders[:_MOST_PLACES])
                     for named in _expanded(entry.value)
                 )
-                yield from _inside(places, roots)
-            elif entry.key not in _DATA.get(entry.section, ()):
+                yield from _inside(_files_of_root(places, roots, entry.key), roots)
+            elif not entry.is_data:
                 waiting += (os.path.join(each, name) for each in tops for name in _files_in_variables(entry.value))
                 commands.append(entry.value)
     # Last, because words that only look like paths are many.
@@ -170,16 +190,53 @@ def named_by(git: str, top: str, roots: tuple[str, ...], read: set[str], looks: 
         yield from _inside(_programs(command, tops, looks), roots)
 
 
-def _different(entries: Iterable[_Entry], values: set[tuple[str, str, str, str]], path: str) -> Iterator[_Entry]:
+def _each(waiting: deque[str], looks: Looks) -> Iterator[str]:
+    """Yield each waiting file once, and those that are added meanwhile, until there are _MOST_FILES of them."""
+    most = len(waiting) + _MOST_FILES
+    seen: set[str] = set()
+    while waiting:
+        path = waiting.popleft()
+        if path in seen:
+            continue
+        if len(seen) == most:
+            looks.too_long = looks.too_long or path
+            return
+        if _is_too_long(path):
+            looks.too_long = looks.too_long or path
+        seen.add(path)
+        yield path
+
+
+def _is_too_long(path: str) -> bool:
+    try:
+        return os.stat(path).st_size > _BYTES
+    except OSError:
+        return False
+
+
+def _files_of_root(places: Iterable[str], roots: tuple[str, ...], key: str) -> Iterator[str]:
+    """Yield the places; instead of a root, which is not protected as a whole, the files in it that git runs."""
+    names = _HOOKS if key == "hookspath" else _OF_TEMPLATES
+    for place in places:
+        yield place
+        if "\0" not in place and real_path(place) in roots:
+            yield from (os.path.join(place, name) for name in names)
+
+
+def _different(
+    entries: Iterable[_Entry], values: set[tuple[str, str, str, str]], path: str, looks: Looks
+) -> Iterator[_Entry]:
     """Yield the entries of a file whose values are not among these yet, until there are _MOST_VALUES.
 
-    The same include means another file in another directory.
+    The same include means another file in another directory. Data, such as the names of branches, do not count.
     """
     for entry in entries:
-        value = (entry.section, entry.key, entry.value, os.path.dirname(path) if entry.is_include else "")
-        if value in values and entry.section != _REPLACED[0]:  # whose subsection counts
+        where = os.path.dirname(path) if entry.is_include else entry.subsection if entry.is_replacement else ""
+        value = (entry.section, entry.key, entry.value, where)
+        if value in values or (entry.is_data and not entry.is_replacement and not entry.is_url):
             continue
         if len(values) == _MOST_VALUES:
+            looks.too_long = looks.too_long or path
             return
         values.add(value)
         yield entry
@@ -248,7 +305,7 @@ def _urls_in(entry: _Entry) -> Sequence[str]:
     """Return what an entry names as remotes, by URL or name."""
     if entry.section == _GROUPS:
         return entry.value.split()
-    return (entry.value,) if entry.key in _URLS.get(entry.section, ()) else ()
+    return (entry.value,) if entry.is_url else ()
 
 
 def _transports(urls: Iterable[str], replaced: Iterable[_Entry]) -> Iterator[str]:

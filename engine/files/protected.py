@@ -211,6 +211,9 @@ class Protection:
         self.shut = ""
         """A root, or a directory or configuration of a repository, that its owner, this user, may not read, found by
         the last search; "" if there is none. What is protected there is unknown then."""
+        self.too_long = ""
+        """A configuration of git that the last search did not read to its end; "" if there is none. What it names is
+        unknown then."""
         self._roots = roots
         self._found: tuple[str, ...] = ()
         """The result of the last search."""
@@ -319,6 +322,7 @@ class Protection:
         self._led_to, self._named_anywhere, self._folders = led_to, named, folders
         self._read, self._closed, self._in_git = read, tuple(closed[:_MOST_CLOSED]), tuple(in_git)
         self.shut = shut[0] if shut else ""
+        self.too_long = looks.too_long
         self._found_marks = self._marks()
         return (*self._found, *self._closed)
 
@@ -462,7 +466,7 @@ def _repositories_above(path: str) -> Iterator[str]:
 
 
 def _top_of(repository: str) -> str:
-    return os.path.dirname(repository) if os.path.basename(repository) == _GIT else repository
+    return os.path.dirname(repository) if os.path.basename(repository).casefold() == _GIT else repository
 
 
 def _names_below(place: str) -> Iterator[str]:
@@ -616,8 +620,10 @@ def _repositories_at(folder: str, names: Iterable[str], times: dict[str, int]) -
 
     `times` is filled as by `_folders`, with directories in which git makes further submodules; some may be missing.
     """
-    git = os.path.join(folder, _GIT)
-    if os.path.lexists(git):
+    for name in dict.fromkeys((_GIT, *(name for name in names if name.casefold() == _GIT))):
+        git = os.path.join(folder, name)
+        if not os.path.lexists(git):
+            continue
         yield git
         yield from _submodules(os.path.join(git, "modules"), times)
         for work_tree in work_trees_in(git):
@@ -646,7 +652,7 @@ def _is_none(_beside: Collection[str], _name: str) -> bool:
 
 
 def _is_git(_: Collection[str], name: str) -> bool:
-    return name == _GIT
+    return name.casefold() == _GIT
 
 
 def _is_data(beside: Collection[str], name: str) -> bool:

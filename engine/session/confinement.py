@@ -42,6 +42,11 @@ MOST_APPEARED: Final = 100
 SHUT: Final = (
     "you may not read {path}, so it is unknown what other programs run there, and statements could change it; {advice}"
 )
+TOO_LONG: Final = (
+    "{path} is longer than what is read of git's configuration (1 MiB a file, 1,000 values and 200 included files a "
+    "repository), so it is unknown what git runs there, and statements could change it; make it shorter, or use mode "
+    "`ask`"
+)
 _COMMAND: Final = "run: chmod -R u+rX -- {path}"
 _WITHOUT_COMMAND: Final = "look at what it is, and give yourself the right to read it, or remove it"
 
@@ -101,6 +106,11 @@ def shut_text(path: str) -> str:
     is_plain = shlex.quote(path) == path == os.path.realpath(path)
     advice = _COMMAND.format(path=path) if is_plain else _WITHOUT_COMMAND
     return SHUT.format(path=repr(path) if not is_plain else path, advice=advice)
+
+
+def too_long_text(path: str) -> str:
+    """Return the error for a configuration of git of which a part is not read."""
+    return TOO_LONG.format(path=path)
 
 
 class Confinement:
@@ -238,10 +248,11 @@ class Confinement:
     def prepare(self, domain: Domain) -> None:
         """Make the scratch directory for a fresh worker, and directories of keys: only existing ones can be hidden.
 
-        Raises EnvironmentUnavailableError, also if the user may not read a root, or a part of a repository.
+        Raises EnvironmentUnavailableError, also if the user may not read a root, or a part of a repository, or its
+        configuration is too long.
         """
         if domain.writable:
-            self._check_shut()
+            self._check_known()
         self._marks = self._chosen_marks if domain.writable else None
         for directory in self._key_directories if self._has_home else ():
             with suppress(OSError):
@@ -263,7 +274,7 @@ class Confinement:
         if self._marks is None:
             return
         marks = await self._searched(self._protection.marks)
-        self._check_shut()
+        self._check_known()
         if self._marks == marks:
             return
         if any(is_new(mark, self._marks.get(path)) for path, mark in marks.items()):
@@ -273,9 +284,11 @@ class Confinement:
         await environment.hold(await anyio.to_thread.run_sync(self._protection.places))
         self._marks = marks
 
-    def _check_shut(self) -> None:
+    def _check_known(self) -> None:
         if self._protection.shut:
             raise EnvironmentUnavailableError(shut_text(self._protection.shut))
+        if self._protection.too_long:
+            raise EnvironmentUnavailableError(too_long_text(self._protection.too_long))
 
     def is_holding(self, environment: Environment) -> bool:
         """Whether all protected files are as when the kernel last protected them, and hidden directories hidden.

@@ -79,7 +79,11 @@ def port_of(url: URL) -> int:
 
 _PLATFORM: Final = (ipaddress.ip_address("168.63.129.16"),)
 """Services of a cloud at public addresses, which only its own machines reach."""
-_NAT64: Final = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
+_TRANSLATED: Final = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "::ffff:0:0:0/96")))
+"""Prefixes of NAT64 (RFC 6052, RFC 8215) and of stateless translation (RFC 2765), before an IPv4 address."""
+_ISATAP: Final = 0x5EFE
+_UNUSED: Final = tuple(map(ipaddress.ip_network, ("3fff::/20", "5f00::/16")))
+"""Of documentation (RFC 9637) and of segment routing (RFC 9602), which not each Python knows."""
 _COMPATIBLE: Final = ipaddress.ip_network("::/96")
 _LOCAL_USE: Final = ipaddress.ip_network("fec0::/10")
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -105,8 +109,9 @@ def _within(address: Address) -> list[Address]:
     if isinstance(address, ipaddress.IPv4Address):
         return []
     found: list[Address | None] = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    is_translated = any(address in network for network in _NAT64)
-    if is_translated or (address in _COMPATIBLE and int(address) > 1):
+    is_translated = any(address in network for network in _TRANSLATED)
+    is_tunnelled = (int(address) >> 32) & 0xFDFF_FFFF == _ISATAP
+    if is_translated or is_tunnelled or (address in _COMPATIBLE and int(address) > 1):
         found.append(ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF))
     return [each for each in found if each is not None]
 
@@ -117,7 +122,7 @@ def _refusal(address: Address, *, private: bool) -> str:
     if address.is_multicast or address.is_unspecified:
         return "no host has it"
     mapped = isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None
-    if address.is_global or mapped:
+    if (address.is_global or mapped) and not any(address in network for network in _UNUSED):
         return ""
     return "" if private else "it is private"
 

@@ -625,6 +625,54 @@ def test_changed_directory_is_read_whatever_its_time_says(tmp_path: Path) -> Non
     assert protection.marks() != before
 
 
+def test_hooks_in_the_directory_of_the_session_itself_are_protected(tmp_path: Path) -> None:
+    lay(tmp_path, {".git/config": "[core]\n\thooksPath = .\n", "pre-push": "", "other": ""}, ".git")
+    found = scanned(tmp_path)
+    assert str(tmp_path / "pre-push") in found.places()
+    assert [NAMED in found.why(str(tmp_path / each)) for each in ("pre-push", "post-commit", "other")] == [1, 1, 0]
+
+
+def test_templates_in_the_directory_of_the_session_itself_are_protected(tmp_path: Path) -> None:
+    lay(tmp_path, {".git/config": "[init]\n\ttemplateDir = {root}\n", "hooks/post-checkout": ""}, ".git")
+    found = scanned(tmp_path)
+    assert str(tmp_path / "hooks") in found.places()
+    assert [NAMED in found.why(str(tmp_path / each)) for each in ("config", "hooks/x", "pre-push")] == [1, 1, 0]
+
+
+@pytest.mark.parametrize("name", [".GIT", ".Git"])
+def test_a_file_that_leads_to_a_repository_is_found_in_any_case(tmp_path: Path, name: str) -> None:
+    lay(tmp_path, {f"sub/{name}": "gitdir: ../store", "store/config": ""}, "store")
+    assert {str(tmp_path / "sub" / name), str(tmp_path / "store/config")} <= places(tmp_path)
+
+
+def values(count: int) -> str:
+    return "[alias]\n" + "".join(f"\ta{number} = log -{number}\n" for number in range(count))
+
+
+BRANCHES = "".join(f'[branch "b{n}"]\n\tremote = origin\n\tmerge = refs/heads/b{n}\n' for n in range(2_000))
+
+
+@pytest.mark.parametrize(
+    ("entries", "too_long"),
+    [
+        ({".git/config": values(999)}, ""),
+        ({".git/config": values(900) + BRANCHES}, ""),
+        ({".git/config": values(1_001)}, ".git/config"),
+        ({".git/config": "[include]\n\tpath = ../more\n", "more": values(1_001)}, "more"),
+        ({".git/config": "".join(f'[url "u{n}"]\n\tinsteadOf = x\n' for n in range(1_001))}, ".git/config"),
+        ({".git/config": f"#{'x' * (1 << 20)}\n[core]\n\thooksPath = hk\n"}, ".git/config"),
+        ({".git/config": "".join(f"[include]\n\tpath = ../i{n}\n" for n in range(190))}, ""),
+        ({".git/config": "".join(f"[include]\n\tpath = ../i{n}\n" for n in range(201))}, "i200"),
+        ({".git/config": "", "sub/.git/config": values(1_001)}, "sub/.git/config"),
+    ],
+)
+def test_a_configuration_that_is_not_read_whole_is_named(
+    tmp_path: Path, entries: dict[str, str], too_long: str
+) -> None:
+    lay(tmp_path, entries, ".git", "sub/.git")
+    assert scanned(tmp_path).too_long == (too_long and str(tmp_path / too_long))
+
+
 PROGRAM = "zz/t.sh"
 
 

@@ -28,7 +28,7 @@ from engine.log.past import Preserved
 from engine.log.permissions import PermissionAnswer, RebuildSubject, StatementSubject
 from engine.log.rights import Rights
 from engine.log.store.memory import MemoryStore
-from engine.session.confinement import domain_of, rights_in, shut_text
+from engine.session.confinement import domain_of, rights_in, shut_text, too_long_text
 from tests.support.fixed import FixedClock
 from tests.support.guarded import HELD, GuardedEnvironment, Kernel
 from tests.support.models import Answer, AnsweringModel, says
@@ -109,15 +109,16 @@ async def test_model_statements_are_sandboxed_from_the_first_worker(tmp_path: Pa
     assert user.questions == []
 
 
-async def test_nothing_runs_beside_a_repository_that_may_not_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("reason", "text"), [("shut", shut_text), ("too_long", too_long_text)])
+async def test_nothing_runs_beside_a_repository_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str, text: Callable[[str], str]
 ) -> None:
     shut = str(tmp_path / ".git")
     places = Protection.places
 
     def found_shut(self: Protection) -> tuple[str, ...]:
         found = places(self)
-        self.shut = shut
+        setattr(self, reason, shut)
         return found
 
     kernel = Kernel()
@@ -129,7 +130,7 @@ async def test_nothing_runs_beside_a_repository_that_may_not_be_read(
             os.mkdir(os.path.join(session.cwd, "new"))
             for _ in range(2):
                 end = await session.accept("go").end()
-                assert (end.cause, shut_text(shut) in (end.detail or "")) == ("error", True)
+                assert (end.cause, text(shut) in (end.detail or "")) == ("error", True)
         os.mkdir(os.path.join(session.cwd, "newer"))
         await turns(session)
     assert [source for source, _ in kernel.ran_in] == ["x = 1", "y = 2"]
