@@ -100,8 +100,12 @@ EffectHandler = Callable[[EffectRequest], Awaitable[EffectAnswer]]
 """Performs an effect. An exception that it raises becomes the statement's."""
 OutputSink = Callable[[Literal["stdout", "stderr"], str], None]
 """Receives the name of a stream and printed text while the statement or program runs."""
+ANYTHING: Final = b""
+"""Stands for files that nobody can name beforehand, such as those of a process that is about to start."""
+BY_LIBRARY: Final = b"library"
+"""Stands for files that C code of a library may write, which nothing announces."""
 TouchSink = Callable[[bytes, Callable[[], None]], None]
-"""Receives the real path of a file that a statement says it is about to write, and a callback.
+"""Receives the real path of a file that a statement says it is about to write, ANYTHING or BY_LIBRARY, and a callback.
 
 The statement waits until the callback is called, so the sink can read the file first. The path is a claim: nothing else
 vouches for it. Returns at once and raises nothing; calls back on the loop's thread.

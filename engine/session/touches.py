@@ -45,6 +45,7 @@ from ..log.events.conversation import ToolCall, ToolResult
 from ..log.events.execution import FileTouched, FileWritten
 from ..log.file_history import open_touches
 from ..log.redaction import HIDDEN, Redactor, withheld
+from ..log.statements import ANYTHING, BY_LIBRARY
 from ..log.store_protocol import Store
 from .parts import SessionParts
 from .policy import shown_part
@@ -151,8 +152,8 @@ class Touches:
 
     def take(self, path: bytes, looked: Callable[[], None]) -> None:
         """Take a report, as `TouchSink`."""
-        if not path:
-            self._take_unseen(looked)
+        if path in (ANYTHING, BY_LIBRARY):
+            self._take_unseen(looked, is_likely=path == ANYTHING)
             return
         place = os.fsdecode(path)
         if place not in self._taken and self._is_credible(place):
@@ -164,10 +165,14 @@ class Touches:
         else:
             looking.add_done_callback(lambda _: looked())
 
-    def _take_unseen(self, looked: Callable[[], None]) -> None:
-        """Look at the directories before the statement goes on, if it can write there."""
+    def _take_unseen(self, looked: Callable[[], None], *, is_likely: bool) -> None:
+        """Look at the directories before the statement goes on, if it can write there.
+
+        Where that takes long, it is done only if a change is likely.
+        """
         comparison = self._comparison
-        if comparison is None or not any(map(self._may_write, comparison.roots)):
+        is_wanted = comparison is not None and (is_likely or comparison.is_fast)
+        if comparison is None or not is_wanted or not any(map(self._may_write, comparison.roots)):
             looked()
             return
         if self._begun is None:

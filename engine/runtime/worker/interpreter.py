@@ -256,6 +256,8 @@ class Interpreter:
             is_known_read=request.is_known_read,
         )
         self._arm(request)
+        if request.recorded is None and not request.plan and not request.answered:
+            self._notices.begin()
         try:
             # The result of a replay is compared and needs no traceback.
             result = self._executor.run(request.source, request.label, traced=request.recorded is None)

@@ -70,6 +70,7 @@ NONE_UNDONE: Final = "an undo leaves them all"
 NONE_CHANGED: Final = "none changed"
 MOVED: Final = "git, which an undo leaves: {}"
 BY_OTHERS: Final = "before that, not by a recorded act of this session: {}"
+FAST_SECONDS: Final = 0.1
 _MOMENT: Final = 1.0
 """Seconds that the first look waits, because the first reply is more urgent."""
 _CHANGED_WORDS: Final = ("made", "changed", "removed")
@@ -126,12 +127,19 @@ class TreeComparison:
         self._lock = anyio.Lock()
         self._preparing: asyncio.Task[None] | None = None
         self._told: set[str] = set()
+        self._seconds = 0.0
+        """How long the last look took, unless it was the first."""
         self.unchecked: dict[str, str] = {}
 
     @property
     def roots(self) -> Sequence[str]:
         """The real paths of the session's directories."""
         return self._workspace.real_roots
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether a look takes no longer than a statement may be delayed only because it might change something."""
+        return self._seconds <= FAST_SECONDS
 
     def prepare_soon(self) -> None:
         """Look for the first time, in a moment, so that the first act need not wait for it."""
@@ -148,7 +156,9 @@ class TreeComparison:
         """Look at the directories before an act."""
         async with self._lock:
             mine = frozenset(_paths(self._parts.log.since(self._known_at)))
+            is_first, began = self._baselines is None, time.monotonic()
             found = await self._on_thread(self._snapshots, True)
+            self._seconds = 0.0 if is_first else time.monotonic() - began
             others = await anyio.to_thread.run_sync(self._others, found, mine)
             refs = await anyio.to_thread.run_sync(self._refs)
             return Begun(found, time.time_ns(), others, refs)

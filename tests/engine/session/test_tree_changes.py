@@ -13,6 +13,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from xxhash import _xxhash
 
 from engine import Session
 from engine.core.clock import SystemClock
@@ -624,6 +625,43 @@ async def test_of_very_many_changes_none_is_undone(
     assert result.rewound is not None
     assert {left.reason for left in result.rewound.left} == {changes.TOO_MANY}
     assert tree(project) == moved != state
+
+
+async def test_what_c_code_writes_later_is_undone(session: Session, project: Path) -> None:
+    await session.cell("import ctypes; creat = ctypes.CDLL(None).creat")
+    state = tree(project)
+    await session.cell("creat(b'a.txt', 0o644), creat(b'made', 0o644)")
+    assert {Path(each.path).name for each in events_of(session, FileWritten)} == {"a.txt", "made"}
+    await session.undo()
+    assert tree(project) == state
+
+
+LIBRARY = Path(_xxhash.__file__)
+LOOKS = "import _xxhash", "x = 1", "y = 2"
+
+
+@pytest.mark.parametrize(("sources", "fast", "expected"), [(LOOKS, 9, 3), (LOOKS, -1, 0), (LOOKS[1:], 9, 0)])
+async def test_directories_are_compared_while_a_library_in_c_is_loaded(
+    session: Session,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sources: tuple[str, ...],
+    fast: float,
+    expected: int,
+) -> None:
+    shutil.copy(LIBRARY, project)
+    monkeypatch.setattr(changes, "FAST_SECONDS", fast)
+    begun: list[float] = []
+    begin = changes.TreeComparison.begin
+
+    async def counting(self: changes.TreeComparison) -> changes.Begun:
+        begun.append(0)
+        return await begin(self)
+
+    monkeypatch.setattr(changes.TreeComparison, "begin", counting)
+    for source in sources:
+        await session.cell(source)
+    assert len(begun) == expected
 
 
 OVER_A_FILE = ["os.rename('link', 'sub/c.txt')", "os.remove('a.txt'); os.symlink('sub', 'a.txt')"]

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from . import origins, outside
-from .outside import STAGED, STOPPED, TARGETS, described, is_bytecode
+from .outside import IMPORT, LOADED, STAGED, STOPPED, TARGETS, described, is_bytecode
 
 Refusal = Callable[[str], Exception]
 """Makes the exception that the statement gets instead of the effect, from a phrase on the prevented act."""
@@ -50,7 +50,6 @@ KEPT_STOPS: Final = 5
 """The most prevented acts of one statement that are described; the others are counted."""
 _KEPT_LATE: Final = 64
 _OWN_TASKS: Final = "/proc/self/task"
-_IMPORT: Final = "import"
 _ALL_THREADS: Final = 0
 """No thread has this identifier."""
 _OURS: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__)))) + os.sep
@@ -60,7 +59,7 @@ _ON_THE_WAY: Final = frozenset(
 """Files of the standard library whose functions a watch calls."""
 Watch = Callable[[str, tuple[Any, ...]], None]
 """Called before each act of unguarded work, with the name and arguments of its audit event."""
-_LISTED: Final = frozenset((*STOPPED, *TARGETS, _IMPORT))
+_LISTED: Final = frozenset((*STOPPED, *TARGETS, IMPORT, LOADED))
 
 
 class ReplayEffect(RuntimeError):  # noqa: N818 -- the name is the specification's (engine semantics, section 7)
@@ -292,7 +291,7 @@ class _Hook:
         self._databases.look()
 
     def audit(self, name: str, args: tuple[Any, ...]) -> None:
-        if name == _IMPORT:
+        if name == IMPORT:
             self._import(*args)
             return
         origin = origins.present() or self.everywhere
@@ -313,7 +312,9 @@ class _Hook:
 
     def _import(self, name: str, file: str | None, *_: object) -> None:
         # With a file, loading has begun already, and would not finish with the modules that are loaded here.
-        if self._installed and file is None:
+        if file is not None:
+            self._tell(IMPORT, (name, file))
+        elif self._installed:
             self._databases.importing(name)
 
     def _tell(self, name: str, args: tuple[Any, ...]) -> None:

@@ -46,12 +46,15 @@ _PROCESSES: Final = (
     "subprocess.Popen", "os.posix_spawn", "os.exec", "os.fork", "os.forkpty", "os.system", "os.spawn", "pty.spawn",
     "os.kill", "os.killpg", "signal.pidfd_send_signal", "multiprocessing", "cpython.PyInterpreterState_New",
 )  # fmt: skip
-UNSEEN: Final = frozenset((*_PROCESSES, "os.mkdir", "os.rmdir", "os.symlink", "os.mkfifo", "ctypes.dlopen")) - {
+UNSEEN: Final = frozenset((*_PROCESSES, "os.mkdir", "os.rmdir", "os.symlink", "os.mkfifo")) - {
     "os.kill",
     "os.killpg",
     "signal.pidfd_send_signal",
 }
 """Events of acts that may change files, directories or links which the event does not name as TARGETS does."""
+IMPORT: Final = "import"
+"""With the path of the file if a module in C is loaded."""
+LOADED: Final = "ctypes.dlopen"
 _NETWORK: Final = ("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg", "syslog.syslog")
 _MACHINE: Final = ("socket.sethostname", "time.clock_settime", "time.clock_settime_ns")
 STAGED: Final = "rewindow.open"

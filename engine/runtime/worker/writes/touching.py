@@ -5,7 +5,8 @@ Owns the record of one statement at a time: the noticed files. Writes through th
 host does with a report. The interpreter opens and closes it around each live statement.
 
 A process that is started, and a function that makes or removes a directory or a link, are reported once for each
-statement with an empty path: the host then compares the session's directories.
+statement (`ANYTHING`): the host then compares the session's directories. So is a statement that runs while a library
+with C code is loaded, or loads one (`BY_LIBRARY`), because Python does not see the files that it opens.
 
 A report has only the path. The host reads the file itself, because a statement can send such a message too, and a
 rewind writes the recorded content. So the statement waits until the host has read the file (`Noted`).
@@ -29,21 +30,24 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import sys
 import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
+from importlib.machinery import EXTENSION_SUFFIXES
 from itertools import count
+from types import ModuleType
 from typing import Any, Final, NamedTuple, Protocol
 
 from ....files.safe_open import Pinned, pinned
+from ....log.statements import ANYTHING, BY_LIBRARY
 from ..channel import Inbox
-from ..guarding.outside import TARGETS, UNSEEN, Target
+from ..guarding.outside import IMPORT, LOADED, TARGETS, UNSEEN, Target
 from ..interrupts import Interrupts
 from ..protocol import TOUCHED_FILES, Touching
 
-_ANYTHING: Final = Pinned(b"", "nothing")
-"""Stands for files that nobody can name beforehand, such as those of a process that is about to start."""
+_UNNAMED: Final = Pinned(ANYTHING, "nothing")
 _PATIENCE: Final = 1.0
 """Seconds to wait for another thread's report."""
 _LOOKING: Final = 60.0
@@ -57,6 +61,9 @@ _BYTECODE: Final = b"/__pycache__/"
 # Bound here, because statements may replace them.
 _encode, _join, _real = os.fsencode, os.path.join, os.path.realpath
 _OWN_DESCRIPTORS: Final = b"/proc/self/fd"
+_IN_C: Final = tuple(EXTENSION_SUFFIXES)
+_STANDARD: Final = "lib-dynload"
+"""The directory of the standard library's modules in C, which open files by Python's functions."""
 
 
 class Sending(Protocol):
@@ -99,8 +106,23 @@ class WriteNotices:
         self._writing: tuple[bytes, ...] = ()
         self._more = 0
         self._acted = False
+        self._own = _libraries()
+        self._has_libraries = False
+        self._searched = 0
+        """The number of modules at the last search for libraries."""
         self.database = ""
         """The path of the last opened database."""
+
+    def begin(self) -> None:
+        """Begin a statement, on its thread."""
+        if not self._has_libraries and len(sys.modules) != self._searched:
+            self._searched = len(sys.modules)
+            self._has_libraries = not _libraries() <= self._own
+        if self._has_libraries:
+            try:
+                self._tell_of_library()
+            except (OSError, RuntimeError):  # a time limit is an OSError
+                self._more += 1
 
     def take(self) -> Noticed:
         """End the statement: return its acts, and forget them."""
@@ -117,13 +139,18 @@ class WriteNotices:
 
     def notice(self, name: str, args: tuple[Any, ...]) -> None:
         """Notice an act that the calling thread is about to do, by its audit event. May raise any failure."""
+        if name == LOADED or (name == IMPORT and _is_library(args[1])):
+            self._has_libraries = True
+            self._tell_of_library()
+        if name in (LOADED, IMPORT):
+            return
         targets = TARGETS.get(name)
         if name == "sqlite3.connect":
             self.database = os.path.abspath(os.fsdecode(args[0]))
         if targets is None:
             self._acted = True
             if name in UNSEEN and self._transport.ours:
-                self._tell_once(_ANYTHING)
+                self._tell_once(_UNNAMED)
             return
         try:
             found = tuple(targets(args))
@@ -144,14 +171,18 @@ class WriteNotices:
             if found.kind in ("file", "nothing"):
                 self._tell_once(found)
             else:  # such as a link that is removed, or a directory that gets other permissions
-                self._tell_once(_ANYTHING)
+                self._tell_once(_UNNAMED)
+
+    def _tell_of_library(self) -> None:
+        if self._transport.ours:
+            self._tell_once(Pinned(BY_LIBRARY, "nothing"))
 
     def _notice_move(self, source: Target, target: Target) -> bool:
         """Notice the files below a directory that is renamed; return False if it is not a directory."""
         with _pinned(source) as directory, _pinned(target) as named:
             if directory is None or named is None or directory.kind != "directory":
                 return False
-            self._tell_once(_ANYTHING)  # for the directories
+            self._tell_once(_UNNAMED)  # for the directories
             for path in _files_below(directory.place):
                 self._notice(Target(path, follows=False))
                 coming = named.place + path.removeprefix(directory.place)
@@ -212,6 +243,17 @@ def _pinned(target: Target) -> Generator[Pinned | None]:
         yield found
     finally:
         found.close()
+
+
+def _libraries() -> frozenset[str]:
+    """The names of loaded modules in C that are not the standard library's."""
+    found = list(sys.modules.items())  # a statement may put anything there
+    plain = ((name, vars(module).get("__file__")) for name, module in found if type(module) is ModuleType)
+    return frozenset(name for name, file in plain if isinstance(file, str) and _is_library(file))
+
+
+def _is_library(file: str | None) -> bool:
+    return bool(file and file.endswith(_IN_C) and os.path.basename(os.path.dirname(file)) != _STANDARD)
 
 
 def _files_below(place: bytes) -> Iterator[bytes]:
