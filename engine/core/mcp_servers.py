@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct, field
@@ -52,11 +52,14 @@ McpServer = StdioServer | HttpServer
 """An MCP server of a session."""
 
 
-def told_apart(servers: Sequence[McpServer]) -> dict[str, McpServer]:
-    """Return the servers by unique, short names; the second server with a name becomes `name (2)`."""
+def told_apart(servers: Sequence[McpServer], redact: Callable[[str], str]) -> dict[str, McpServer]:
+    """Return the servers by unique, short names; the second server with a name becomes `name (2)`.
+
+    `redact` removes secrets from a name before it is cut.
+    """
     found: dict[str, McpServer] = {}
     for server in servers:
-        base = cut_line(printable(server.name).strip(), LONGEST_NAME) or "server"
+        base = cut_line(printable(redact(server.name)).strip(), LONGEST_NAME) or "server"
         name, number = base, 2
         while name in found:
             name, number = f"{base} ({number})", number + 1

@@ -129,19 +129,23 @@ class _Entry(NamedTuple):
 
 
 class Looks:
-    """How often a search may still look for a word of a command in a directory.
+    """How often a search may still look for a word of a command in a directory, for one repository.
 
     A statement may write configurations that name thousands of both.
     """
 
-    def __init__(self, most: int = 20_000) -> None:
+    def __init__(self, repository: str = "", most: int = 20_000) -> None:
         self.too_long = ""
-        """The first configuration that was not read to its end, or whose includes were not all read; "" if none."""
+        """The first configuration that was not read to its end, or whose includes were not all read; the repository if
+        its commands have too many words and directories; "" if all was looked at."""
+        self._repository = repository
         self._left = most
 
     def take(self) -> bool:
         """Return whether one more is allowed."""
         self._left -= 1
+        if self._left < 0:
+            self.too_long = self.too_long or self._repository
         return self._left >= 0
 
 
@@ -153,7 +157,7 @@ def named_by(git: str, top: str, roots: tuple[str, ...], read: set[str], looks: 
         top: the root of its work tree; for a bare repository, the repository itself.
         roots: absolute directories, links resolved.
         read: is extended by the files that this reads, anywhere.
-        looks: what the whole search may take; None for a search of its own.
+        looks: what the search may take, and where it ended early; None if nobody asks.
     """
     looks = looks or Looks()
     folders = tuple(configured(git, top))

@@ -1,16 +1,15 @@
 """Protected files: those that other programs run by themselves, such as git's hooks, shell profiles and editor tasks.
 
-A statement that writes one gets its own code run by another program, outside the sandbox. So one table lists these
-files for both that enforce the protection: the sandbox mounts them read-only for statements (`Protection.places`), and
-the host asks before it writes one for a statement (`Protection.why`). Both use real paths, links resolved. Names are
-compared without case, because some file systems do. Reads directories and git's configuration, which takes
-milliseconds. Must not know how the user is asked. Used by `session.tools.workspace` and `session.confinement`, and by
-workers for their own writes.
+A statement that writes one gets its own code run by another program, outside the sandbox. So one table
+(`protected_names`) lists these files for both that enforce the protection: the sandbox mounts them read-only for
+statements (`Protection.places`), and the host asks before it writes one for a statement (`Protection.why`). Both use
+real paths, links resolved. Names are compared without case, because some file systems do. Reads directories and git's
+configuration, which takes milliseconds. Must not know how the user is asked. Used by `session.tools.workspace` and
+`session.confinement`, and by workers for their own writes.
 
 A repository is recognized by its name (`.git`) or its content (a bare one, or one that a `.git` file leads to). A write
 that would turn a directory into a repository is protected, too. So is what git's configuration names now (hooks,
-included files, programs). No list is complete: see docs/sandbox.md. 700 lines, because the table and both ways to read
-it belong together.
+included files, programs). No list is complete: see docs/sandbox.md.
 """
 
 from __future__ import annotations
@@ -36,117 +35,35 @@ from .git_configuration import (
     work_trees_in,
 )
 from .installation import Installation
+from .protected_names import (
+    ABOVE_ROWS,
+    BY_NAME,
+    CONFIGURATION,
+    GIT,
+    GIT_DATA,
+    HEAD,
+    OBJECTS,
+    OWN,
+    REFS,
+    ROWS,
+    TWO_PARTS,
+    WORKSPACE_SUFFIX,
+    stem_of,
+    why_by_name,
+    why_in_git,
+)
 from .safe_open import links_to, real_path
 
-
-class Row(NamedTuple):
-    """A protected file or directory with all its content, by name; `runs` says which program runs it when.
-
-    A name with a slash means the second part in a directory named like the first.
-    """
-
-    name: str
-    runs: str
-
-
-_SHELL: Final = "your shell runs this file when it starts or exits"
-_GIT_OF_USER: Final = "git runs programs named in this file, in every repository"
-
-_NPX: Final = "npm, npx and similar tools run code named in this file, also to start an MCP server"
-_PROVIDERS: Final = "libraries of model providers run programs and send keys as its files say"
-_PYTHON: Final = "Python runs this file at each start, if its directory is on the import path"
-
-_CONFIGURATION: Final = ".config/"
-_OWN: Final = f"{_CONFIGURATION}rewindow"
-_MADE: Final = ("rewindow", "python_keyring")
-"""What this program itself reads in the directory of settings."""
-
-ROWS: Final[tuple[Row, ...]] = (
-    Row(".envrc", "direnv runs this file in each shell that enters the directory"),
-    Row(".mise.toml", "mise runs its hooks in each shell that enters the directory"),
-    Row("mise.toml", "mise runs its hooks in each shell that enters the directory"),
-    Row(".mise.local.toml", "mise runs its hooks in each shell that enters the directory"),
-    Row("mise.local.toml", "mise runs its hooks in each shell that enters the directory"),
-    Row(".vscode", "VS Code and its relatives take programs and tasks from it when they open the directory"),
-    Row(".idea", "JetBrains IDEs take run configurations and tools from it when they open the directory"),
-    Row(".zed", "Zed takes tasks and language servers from it when it opens the directory"),
-    Row(".devcontainer", "editors run its commands when they open the directory in a container"),
-    Row(".devcontainer.json", "editors run its commands when they open the directory in a container"),
-    Row(".exrc", "Vim and Neovim run this file when started in the directory, if `exrc` is set"),
-    Row(".nvimrc", "Neovim runs this file when started in the directory, if `exrc` is set"),
-    Row(".nvim.lua", "Neovim runs this file when started in the directory, if `exrc` is set"),
-    Row(".dir-locals.el", "Emacs evaluates this file when you open another file in the directory"),
-    Row(".gdbinit", "gdb runs this file when started in the directory"),
-    Row(".lldbinit", "lldb runs this file when started in the directory"),
-    Row(".husky", "git runs its scripts as hooks"),
-    Row(".githooks", "git runs its scripts as hooks, if `core.hooksPath` names this directory"),
-    Row(".pre-commit-config.yaml", "pre-commit runs the programs named in this file at each commit"),
-    Row("lefthook.yml", "lefthook runs the programs named in this file as git hooks"),
-    Row(".lefthook.yml", "lefthook runs the programs named in this file as git hooks"),
-    Row("lefthook.yaml", "lefthook runs the programs named in this file as git hooks"),
-    Row(".lefthook.yaml", "lefthook runs the programs named in this file as git hooks"),
-    Row(".hg/hgrc", "Mercurial runs the hooks and programs named in this file"),
-    *(Row(name, _NPX) for name in (".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", "bunfig.toml")),
-    *(Row(name + suffix, _PYTHON) for name in ("sitecustomize", "usercustomize") for suffix in ("", ".py")),
-    Row(".bashrc", _SHELL),
-    Row(".bash_profile", _SHELL),
-    Row(".bash_login", _SHELL),
-    Row(".bash_logout", _SHELL),
-    Row(".profile", _SHELL),
-    Row(".zshrc", _SHELL),
-    Row(".zshenv", _SHELL),
-    Row(".zprofile", _SHELL),
-    Row(".zlogin", _SHELL),
-    Row(".zlogout", _SHELL),
-    Row(".config/fish", _SHELL),
-    Row(".config/autostart", "the desktop starts the programs named in this file"),
-    Row(".config/systemd", "systemd starts the programs named in this file"),
-    Row(".config/git", _GIT_OF_USER),
-    Row(".gitconfig", _GIT_OF_USER),
-    Row(".config/nvim", "Neovim runs this file at startup"),
-    Row(".vimrc", "Vim runs this file at startup"),
-    Row(".emacs.d", "Emacs runs this file at startup"),
-    Row(".config/emacs", "Emacs runs this file at startup"),
-    Row(".ssh", "ssh runs commands from its configuration and accepts its keys"),
-    Row(".local/bin", "shells find programs in it"),
-    Row(f"{_CONFIGURATION}python_keyring", "Rewindow and other programs import the keyring that it names"),
-    Row(_OWN, "Rewindow reads its rules and keys from it"),
-    *(Row(name, _PROVIDERS) for name in (".config/gcloud", ".config/anthropic", ".secureConnect", ".aws", ".azure")),
-    Row(".mcp.json", "coding agents start the MCP servers named in this file when they open the directory"),
-    Row(".claude", "Claude Code runs the hooks named in its settings"),
-    Row(".claude.json", "Claude Code starts the MCP servers named in this file"),
-    Row(".cursor", "Cursor starts the MCP servers and hooks named in this file"),
-    Row(".gemini", "Gemini CLI starts the MCP servers named in its settings"),
-    Row(".codex", "Codex starts the MCP servers named in its settings"),
-)
-_BY_NAME: Final = {row.name.casefold(): row.runs for row in ROWS}
-_TWO_PARTS: Final = tuple((first, second) for first, _, second in (name.partition("/") for name in _BY_NAME) if second)
-_ABOVE_ROWS: Final = frozenset(first for first, _ in _TWO_PARTS)
-_WORKSPACE_SUFFIX: Final = ".code-workspace"
-_OF_EDITORS: Final = "VS Code takes tasks and programs from this workspace file"
-
-_GIT: Final = ".git"
-_HEAD, _OBJECTS, _REFS = "head", "objects", "refs"
 _OF_REPOSITORIES: Final = ("HEAD", "objects", "refs", COMMON_DIR)
 _KERNEL_HELD: Final = (*CONFIGURATIONS, "hooks", COMMON_DIR)
 """Names in a repository that can always be read-only: plain `git add` and `git commit` do not change them."""
 _KERNEL_HELD_IF_THERE: Final = ("gitdir", "rebase-merge", "rebase-apply", "sequencer")
-_GIT_RUNS: Final = {
-    "config": "git runs programs named in this file, even for `git status`",
-    "config.worktree": "git runs programs named in this file, even for `git status`",
-    "hooks": "git runs the programs in it",
-    COMMON_DIR: "this file redirects git to another configuration, which names programs to run",
-    "gitdir": "this file redirects git to another work tree",
-    "rebase-merge": "`git rebase --continue` runs the commands in it",
-    "rebase-apply": "`git rebase --continue` runs the commands in it",
-    "sequencer": "`git cherry-pick --continue` follows it",
-}
-_GIT_DATA: Final = (_OBJECTS, _REFS, "logs")
-"""Directories of a repository in which names do not count, because a branch may be called `config`."""
-_GIT_ITSELF: Final = "git takes its configuration and hooks from its target"
 _NEW_REPOSITORY: Final = "it makes the directory a repository, from which git takes configuration and hooks"
 _NAMED: Final = "git runs it or reads it as configuration, because the configuration of the repository names it"
 
+_MADE: Final = ("rewindow", "python_keyring")
+"""What this program itself reads in the directory of settings."""
+_BYTECODE: Final = "__pycache__"
 _RUNS_FROM: Final = "Rewindow itself runs from it, outside the sandbox"
 _ELSEWHERE: Final = Installation()
 _WAS_FOUND: Final = "other programs ran it or took their configuration from it at the last check"
@@ -255,7 +172,7 @@ class Protection:
         """Like `why`, but only by the names in the path below the session's directory, without the file system."""
         root = max((each for each in self._roots if is_inside(path, (each,))), key=len, default="/")
         below = path[len(root) :].strip("/").casefold().split("/")
-        return _why_by_name(below) or _BY_NAME.get(f"{os.path.basename(root).casefold()}/{below[0]}", "")
+        return why_by_name(below) or BY_NAME.get(f"{os.path.basename(root).casefold()}/{below[0]}", "")
 
     def places(self) -> tuple[str, ...]:
         """Return the paths to mount read-only: those that exist, and those of a root's own repository.
@@ -271,14 +188,14 @@ class Protection:
         led_to: set[str] = set()
         named: set[str] = set()
         read: set[str] = set()
-        looks = Looks()
+        too_long = ""
         linked: list[str] = []
         closed: list[str] = []
         shut: list[str] = []
         in_git: list[str] = []
         for root in self._roots:
             shut += (root,) if _is_shut(root, os.R_OK | os.X_OK) else ()
-            git = os.path.join(root, _GIT)
+            git = os.path.join(root, GIT)
             repositories: list[str] = []
             rows = list(_rows_below(root, os.path.dirname(root), (os.path.basename(root),)))
             for folder, names in _folders(root, _is_git, times=folders, closed=closed):
@@ -298,7 +215,9 @@ class Protection:
             linked += (os.path.join(folder, row.name) for folder in map(str, PurePath(root).parents) for row in ROWS)
             for repository in (git, *repositories[:_MOST], *_repositories_above(root)):
                 shut += _shut_in(repository)
+                looks = Looks(repository)
                 named.update(_first_named(named_by(repository, _top_of(repository), self._roots, read, looks)))
+                too_long = too_long or looks.too_long
             if is_inside(base := _configuration(), (root,)):
                 for name in _MADE:
                     with suppress(OSError):
@@ -322,7 +241,7 @@ class Protection:
         self._led_to, self._named_anywhere, self._folders = led_to, named, folders
         self._read, self._closed, self._in_git = read, tuple(closed[:_MOST_CLOSED]), tuple(in_git)
         self.shut = shut[0] if shut else ""
-        self.too_long = looks.too_long
+        self.too_long = too_long
         self._found_marks = self._marks()
         return (*self._found, *self._closed)
 
@@ -337,7 +256,7 @@ class Protection:
         file before any has a second one, those near the top first, because whoever makes many must not hide one.
         """
         new = [path for path, mark in self.marks().items() if is_new(mark, before.get(path))]
-        new.sort(key=lambda path: (path.count("/"), os.path.basename(path).casefold() not in _BY_NAME, path))
+        new.sort(key=lambda path: (path.count("/"), os.path.basename(path).casefold() not in BY_NAME, path))
         rows = [list(_appeared_at(path, path in before and before[path] is None)) for path in new]
         yield from filter(None, chain.from_iterable(zip_longest(*rows)))
 
@@ -374,7 +293,7 @@ class Protection:
             below = path[len(folder.rstrip("/")) + 1 :].casefold().split("/")
             found = _names_in(folder)
             if _is_whole(found):
-                if reason := _why_in_git(below):
+                if reason := why_in_git(below):
                     return reason
             elif _is_whole(found | {below[0]}):
                 return _NEW_REPOSITORY
@@ -458,7 +377,7 @@ def _identity(path: str) -> Mark | None:
 def _repositories_above(path: str) -> Iterator[str]:
     """Yield the repositories that may contain the path, bare ones too, even above the session's directories."""
     for folder in map(str, PurePath(path).parents):
-        git = os.path.join(folder, _GIT)
+        git = os.path.join(folder, GIT)
         if os.path.lexists(git):
             yield git
         elif _is_whole(_names_in(folder)):
@@ -466,7 +385,7 @@ def _repositories_above(path: str) -> Iterator[str]:
 
 
 def _top_of(repository: str) -> str:
-    return os.path.dirname(repository) if os.path.basename(repository).casefold() == _GIT else repository
+    return os.path.dirname(repository) if os.path.basename(repository).casefold() == GIT else repository
 
 
 def _names_below(place: str) -> Iterator[str]:
@@ -486,7 +405,7 @@ def _ways(path: str) -> Iterator[str]:
 
 def _of_user() -> Iterator[str]:
     """Yield the user's files that this program, git, shells and editors read; links may lead from them into a root."""
-    yield os.path.join(_configuration(), os.path.basename(_OWN), "config.toml")
+    yield os.path.join(_configuration(), os.path.basename(OWN), "config.toml")
     yield from of_user()
     yield from _rows_of_configuration()
     home = os.path.expanduser("~")
@@ -509,17 +428,17 @@ def _configuration() -> str:
 def _why_in_configuration(path: str) -> str:
     base = _configuration()
     below = path[len(base) :].strip("/").casefold().partition("/")[0] if is_inside(path, (base,)) else ""
-    return _BY_NAME.get(_CONFIGURATION + below, "")
+    return BY_NAME.get(CONFIGURATION + below, "")
 
 
 def _rows_of_configuration() -> Iterator[str]:
     """Yield the paths of the table's rows in the user's directory of settings, wherever that is."""
     base = _configuration()
-    return (os.path.join(base, name[len(_CONFIGURATION) :]) for name in _BY_NAME if name.startswith(_CONFIGURATION))
+    return (os.path.join(base, name[len(CONFIGURATION) :]) for name in BY_NAME if name.startswith(CONFIGURATION))
 
 
 def _is_above_rows(path: str) -> bool:
-    return os.path.basename(path).casefold() in _ABOVE_ROWS or path == _configuration()
+    return os.path.basename(path).casefold() in ABOVE_ROWS or path == _configuration()
 
 
 def _changed_at(folder: str) -> int:
@@ -536,39 +455,17 @@ def _is_on_way(path: str, place: str) -> bool:
 
 def _may_be_whole(names: frozenset[str]) -> bool:
     """Return whether a directory with these names is a repository, or may be one with a part moved away for a while."""
-    return _is_whole(names) or ("config" in names and len({_HEAD, _OBJECTS, _REFS} & names) > 1)
+    return _is_whole(names) or ("config" in names and len({HEAD, OBJECTS, REFS} & names) > 1)
 
 
 def _is_whole(names: frozenset[str]) -> bool:
     """Return whether git takes a directory with these names for a repository."""
-    return _HEAD in names and (COMMON_DIR in names or {_OBJECTS, _REFS} <= names)
+    return HEAD in names and (COMMON_DIR in names or {OBJECTS, REFS} <= names)
 
 
 def _names_in(folder: str) -> frozenset[str]:
     """Return which of the names that make a directory a repository exist in it."""
     return frozenset(name.casefold() for name in _OF_REPOSITORIES if os.path.lexists(os.path.join(folder, name)))
-
-
-# --- by name ----------------------------------------------------------------------------------------------------------
-
-
-def _why_by_name(parts: list[str]) -> str:
-    for number, part in enumerate(parts):
-        if part == _GIT and (reason := _why_in_git(parts[number + 1 :])):
-            return reason
-        for name in (part, "/".join(parts[number : number + 2])):
-            if name in _BY_NAME:
-                return _BY_NAME[name]
-    return _OF_EDITORS if parts[-1].endswith(_WORKSPACE_SUFFIX) else ""
-
-
-def _why_in_git(below: list[str]) -> str:
-    """Return why a path below a repository is protected, by its names."""
-    if not below:
-        return _GIT_ITSELF
-    if below[0] in _GIT_DATA:
-        return ""
-    return next((_GIT_RUNS[name] for name in below if name in _GIT_RUNS), "")
 
 
 # --- on the disk ------------------------------------------------------------------------------------------------------
@@ -590,15 +487,28 @@ def _held_places(git: str) -> Iterator[str]:
 
 def _rows_at(folder: str, names: Iterable[str]) -> Iterator[str]:
     for name in names:
-        if name.casefold() in _BY_NAME or name.casefold().endswith(_WORKSPACE_SUFFIX):
+        if name.casefold() in BY_NAME or name.casefold().endswith(WORKSPACE_SUFFIX):
             yield os.path.join(folder, name)
+        elif stem_of(name.casefold()) in BY_NAME:
+            yield os.path.join(folder, name)
+            yield _bytecode_beside(os.path.join(folder, name))
     yield from _rows_below(folder, folder, names)
+
+
+def _bytecode_beside(path: str) -> str:
+    """Return the directory from which Python takes the module's bytecode, made if it is missing, to be mounted."""
+    folder = os.path.dirname(path)
+    if os.path.basename(folder) == _BYTECODE:
+        return folder
+    with suppress(OSError):
+        os.mkdir(os.path.join(folder, _BYTECODE))
+    return os.path.join(folder, _BYTECODE)
 
 
 def _rows_below(root: str, folder: str, names: Iterable[str]) -> Iterator[str]:
     """Yield existing paths of two-part rows: the second part in one of the directories `names`, if within the root."""
     for name in _above_rows(names):
-        for first, second in _TWO_PARTS:
+        for first, second in TWO_PARTS:
             path = os.path.join(folder, name, second)
             if name.casefold() == first and is_inside(path, (root,)) and os.path.lexists(path):
                 yield path
@@ -608,11 +518,11 @@ def _rows_behind_links(folder: str, names: Iterable[str]) -> Iterator[str]:
     """Yield paths of two-part rows whose directory is a link, existing or not: its target does not have that name."""
     for name in _above_rows(names):
         if os.path.islink(os.path.join(folder, name)):
-            yield from (os.path.join(folder, name, second) for first, second in _TWO_PARTS if name.casefold() == first)
+            yield from (os.path.join(folder, name, second) for first, second in TWO_PARTS if name.casefold() == first)
 
 
 def _above_rows(names: Iterable[str]) -> Iterator[str]:
-    return (name for name in names if name.casefold() in _ABOVE_ROWS)
+    return (name for name in names if name.casefold() in ABOVE_ROWS)
 
 
 def _repositories_at(folder: str, names: Iterable[str], times: dict[str, int]) -> Iterator[str]:
@@ -620,7 +530,7 @@ def _repositories_at(folder: str, names: Iterable[str], times: dict[str, int]) -
 
     `times` is filled as by `_folders`, with directories in which git makes further submodules; some may be missing.
     """
-    for name in dict.fromkeys((_GIT, *(name for name in names if name.casefold() == _GIT))):
+    for name in dict.fromkeys((GIT, *(name for name in names if name.casefold() == GIT))):
         git = os.path.join(folder, name)
         if not os.path.lexists(git):
             continue
@@ -652,12 +562,12 @@ def _is_none(_beside: Collection[str], _name: str) -> bool:
 
 
 def _is_git(_: Collection[str], name: str) -> bool:
-    return name.casefold() == _GIT
+    return name.casefold() == GIT
 
 
 def _is_data(beside: Collection[str], name: str) -> bool:
     """Return whether a name is a data directory of a repository, and not a submodule of that name."""
-    return name in _GIT_DATA and not {"HEAD", "config"}.isdisjoint(beside)
+    return name in GIT_DATA and not {"HEAD", "config"}.isdisjoint(beside)
 
 
 def _folders(

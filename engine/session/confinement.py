@@ -43,9 +43,9 @@ SHUT: Final = (
     "you may not read {path}, so it is unknown what other programs run there, and statements could change it; {advice}"
 )
 TOO_LONG: Final = (
-    "{path} is longer than what is read of git's configuration (1 MiB a file, 1,000 values and 200 included files a "
-    "repository), so it is unknown what git runs there, and statements could change it; make it shorter, or use mode "
-    "`ask`"
+    "{path} has more than what is read of git's configuration (1 MiB a file; 1,000 values, 200 included files, and "
+    "20,000 combinations of a word and a directory for each repository), so it is unknown what git runs there, and "
+    "statements could change it; make it shorter, or use mode `ask`"
 )
 _COMMAND: Final = "run: chmod -R u+rX -- {path}"
 _WITHOUT_COMMAND: Final = "look at what it is, and give yourself the right to read it, or remove it"
@@ -110,7 +110,7 @@ def shut_text(path: str) -> str:
 
 def too_long_text(path: str) -> str:
     """Return the error for a configuration of git of which a part is not read."""
-    return TOO_LONG.format(path=path)
+    return TOO_LONG.format(path=path if shlex.quote(path) == path else repr(path))
 
 
 class Confinement:

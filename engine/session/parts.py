@@ -138,7 +138,7 @@ def assemble(
     if history:
         log.load(presentable(services.redactor, history))
         journal.opened_at(Seq(len(history) - 1))
-    named = told_apart(servers)
+    named = told_apart(servers, services.redactor.redact)
     modules = modules_for(named, facts.server_modules, timeline.names)
     spec = EnvironmentSpec(
         cwd=cwd,

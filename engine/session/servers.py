@@ -146,7 +146,7 @@ class SessionServers:
 
     def are(self, servers: Sequence[McpServer]) -> bool:
         """Return whether these servers are the named ones."""
-        return told_apart(servers) == self._servers
+        return told_apart(servers, self._spec.redactor.redact) == self._servers
 
     # --- life ---------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ...core.diff import hunks, opcodes
-from ...core.encodings import Decoded, decode
+from ...core.encodings import UTF_8, Decoded, decode
 from ...core.execution import TextChange
 from ...core.text import plural
 from ...files.safe_open import LARGEST
@@ -24,6 +24,7 @@ CONTEXT: Final = 3
 SHORT_LINES: Final = 200
 SHORT_CHARS: Final = 16_000
 """A file within both limits, before and after, is shown whole."""
+ENCODED: Final = "encoded as {}; a program that expects UTF-8 reads something else"
 _BLOCK: Final = 1 << 16
 
 
@@ -38,7 +39,8 @@ def changes_of(before: bytes | None, after: bytes) -> tuple[tuple[TextChange, ..
         note = _size(new, after) if before is None else f"{_size(old, before)} -> {_size(new, after)}"
         return () if new is None else (TextChange(line=1, old="", new=new.text),), note
     if old is None:
-        return (TextChange(line=1, old=None, new=new.text),), ""
+        note = "" if new.encoding == UTF_8 else ENCODED.format(new.encoding.name)
+        return (TextChange(line=1, old=None, new=new.text),), note
     note = "" if old.encoding == new.encoding else f"{old.encoding.name} -> {new.encoding.name}"
     return tuple(_regions(old.text, new.text)), note
 

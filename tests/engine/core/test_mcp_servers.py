@@ -7,6 +7,7 @@ import pytest
 from engine import HttpServer, StdioServer
 from engine.core.mcp_servers import call_of, called, explained, help_of, module_of, modules_for, told_apart
 from engine.core.toolbox import INJECTED
+from engine.log.redaction import Redactor
 
 
 @pytest.mark.parametrize(
@@ -44,13 +45,19 @@ def test_no_module_is_a_name_that_every_namespace_has() -> None:
 
 
 def test_a_very_long_name_is_cut() -> None:
-    ((name, module),) = modules_for(told_apart([StdioServer(name="x" * 5_000, command="c")]), {}, ()).items()
+    ((name, module),) = modules_for(told_apart([StdioServer(name="x" * 5_000, command="c")], str), {}, ()).items()
     assert (len(name), module) == (64, "x" * 63)
+
+
+def test_a_secret_is_removed_from_a_name_before_it_is_cut() -> None:
+    secret = "sk-Zq9vT4mW7xK2pL8nR3yB6hQ5"
+    (name,) = told_apart([StdioServer(name=f"{'q' * 45}{secret}", command="c")], Redactor([secret]).redact)
+    assert name == f"{'q' * 45}***"
 
 
 def test_servers_of_one_name_are_told_apart_in_their_order() -> None:
     servers = [StdioServer(name=name, command=str(number)) for number, name in enumerate(("a", "a", " a ", "", "\n"))]
-    assert {name: getattr(server, "command", "") for name, server in told_apart(servers).items()} == {
+    assert {name: getattr(server, "command", "") for name, server in told_apart(servers, str).items()} == {
         "a": "0",
         "a (2)": "1",
         "a (3)": "2",

@@ -12,7 +12,8 @@ from typing import Final
 import pytest
 
 from engine.files.git_configuration import beginning_of, named_by
-from engine.files.protected import ROWS, Appeared, Protection
+from engine.files.protected import Appeared, Protection
+from engine.files.protected_names import ROWS
 
 NAMES = ("config", "config.worktree", "hooks", "commondir")
 NAMED = "configuration of the repository names it"
@@ -645,10 +646,29 @@ def test_a_file_that_leads_to_a_repository_is_found_in_any_case(tmp_path: Path, 
     assert {str(tmp_path / "sub" / name), str(tmp_path / "store/config")} <= places(tmp_path)
 
 
+def test_no_repository_uses_up_the_search_for_another(tmp_path: Path) -> None:
+    entries = {".git/config": "", "sub/.git/config": TOO_MANY_PLACES, **FOLDERS, "zz/tool.sh": ""}
+    lay(tmp_path, {**entries, "zz/.git/config": "[core]\n\tfsmonitor = ./tool.sh\n"}, ".git", "sub/.git", "zz/.git")
+    assert str(tmp_path / "zz/tool.sh") in places(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["sitecustomize.py", "usercustomize.so", "sitecustomize.cpython-311-x86.so"])
+def test_what_python_imports_at_its_start_is_protected_with_its_bytecode(tmp_path: Path, name: str) -> None:
+    lay(tmp_path, {f"src/{name}": ""})
+    found = scanned(tmp_path)
+    assert {str(tmp_path / "src" / each) for each in (name, "__pycache__")} <= set(found.places())
+    assert os.listdir(tmp_path / "src/__pycache__") == []
+    stem = name.partition(".")[0]
+    assert found.why(str(tmp_path / f"other/__pycache__/{stem}.cpython-311.pyc"))
+    assert not found.why(str(tmp_path / "other/customize.py"))
+
+
 def values(count: int) -> str:
     return "[alias]\n" + "".join(f"\ta{number} = log -{number}\n" for number in range(count))
 
 
+FOLDERS = {f"sub/d{number}/": "" for number in range(220)}
+TOO_MANY_PLACES = f"[alias]\n\tx = !{' '.join(name.removeprefix('sub/').rstrip('/') for name in FOLDERS)}\n"
 BRANCHES = "".join(f'[branch "b{n}"]\n\tremote = origin\n\tmerge = refs/heads/b{n}\n' for n in range(2_000))
 
 
@@ -664,6 +684,7 @@ BRANCHES = "".join(f'[branch "b{n}"]\n\tremote = origin\n\tmerge = refs/heads/b{
         ({".git/config": "".join(f"[include]\n\tpath = ../i{n}\n" for n in range(190))}, ""),
         ({".git/config": "".join(f"[include]\n\tpath = ../i{n}\n" for n in range(201))}, "i200"),
         ({".git/config": "", "sub/.git/config": values(1_001)}, "sub/.git/config"),
+        ({".git/config": "", "sub/.git/config": TOO_MANY_PLACES, **FOLDERS}, "sub/.git"),
     ],
 )
 def test_a_configuration_that_is_not_read_whole_is_named(

@@ -184,8 +184,8 @@ LOADED = {
     "core.tokens": "counter ranks",
     "files": (
         "buffers changes disk document filling git_configuration globs group group_summary installation looks "
-        "manifest node outlines overview paging protected rendered revision safe_open shell_words sources tails ticks "
-        "view"
+        "manifest node outlines overview paging protected protected_names rendered revision safe_open shell_words "
+        "sources tails ticks view"
     ),
     "files.detail": " ".join(sorted(module.name for module in iter_modules(detail.__path__))),
     "files.outline": "fallbacks languages model parser_messages",

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from engine.core.execution import TextChange
 from engine.runtime.results import Written
 from engine.session.tools import edit
-from engine.session.tools.change import SHORT_CHARS, SHORT_LINES, Change, changes_of
+from engine.session.tools.change import ENCODED, SHORT_CHARS, SHORT_LINES, Change, changes_of
 from engine.session.tools.edit import nearest
 from engine.session.tools.workspace import Workspace
 
@@ -364,6 +364,15 @@ def test_short_file_is_shown_whole_and_new_one_without_old() -> None:
     assert changes_of(None, b"") == ((TextChange(line=1, old=None, new=""),), "")
     large = "a\n" * SHORT_CHARS
     assert changes_of(None, large.encode())[0][0].new == large
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [(b"\xff\xfe\n\ntouch x;", "UTF-16"), (b"\xef\xbb\xbfa", "UTF-8 with byte order mark"), (b"\xe4", "Latin-1")],
+)
+def test_the_encoding_of_a_new_file_is_named_unless_it_is_utf_8(data: bytes, name: str) -> None:
+    _, note = changes_of(None, data)
+    assert note.startswith(ENCODED.partition("{}")[0] + name)
 
 
 def test_what_is_the_same_shows_nothing() -> None:

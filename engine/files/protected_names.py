@@ -1,0 +1,143 @@
+"""The names of files that other programs run by themselves, and what runs them when.
+
+One table, and what is not a plain name: git's own files, modules that Python imports at its start, and workspaces of
+editors. Names are compared without case, because some file systems do. Pure. Used by `protected`, which looks for such
+files on the disk.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from .git_configuration import COMMON_DIR
+
+
+class Row(NamedTuple):
+    """A protected file or directory with all its content, by name; `runs` says which program runs it when.
+
+    A name with a slash means the second part in a directory named like the first.
+    """
+
+    name: str
+    runs: str
+
+
+_SHELL: Final = "your shell runs this file when it starts or exits"
+_GIT_OF_USER: Final = "git runs programs named in this file, in every repository"
+
+_NPX: Final = "npm, npx and similar tools run code named in this file, also to start an MCP server"
+_PROVIDERS: Final = "libraries of model providers run programs and send keys as its files say"
+_PYTHON: Final = "Python runs this file at each start, if its directory is on the import path"
+
+_CUSTOMIZING: Final = ("sitecustomize", "usercustomize")
+"""Modules that Python imports when it starts. A file counts whatever follows a dot: source, bytecode, or a library."""
+
+CONFIGURATION: Final = ".config/"
+OWN: Final = f"{CONFIGURATION}rewindow"
+
+ROWS: Final[tuple[Row, ...]] = (
+    Row(".envrc", "direnv runs this file in each shell that enters the directory"),
+    Row(".mise.toml", "mise runs its hooks in each shell that enters the directory"),
+    Row("mise.toml", "mise runs its hooks in each shell that enters the directory"),
+    Row(".mise.local.toml", "mise runs its hooks in each shell that enters the directory"),
+    Row("mise.local.toml", "mise runs its hooks in each shell that enters the directory"),
+    Row(".vscode", "VS Code and its relatives take programs and tasks from it when they open the directory"),
+    Row(".idea", "JetBrains IDEs take run configurations and tools from it when they open the directory"),
+    Row(".zed", "Zed takes tasks and language servers from it when it opens the directory"),
+    Row(".devcontainer", "editors run its commands when they open the directory in a container"),
+    Row(".devcontainer.json", "editors run its commands when they open the directory in a container"),
+    Row(".exrc", "Vim and Neovim run this file when started in the directory, if `exrc` is set"),
+    Row(".nvimrc", "Neovim runs this file when started in the directory, if `exrc` is set"),
+    Row(".nvim.lua", "Neovim runs this file when started in the directory, if `exrc` is set"),
+    Row(".dir-locals.el", "Emacs evaluates this file when you open another file in the directory"),
+    Row(".gdbinit", "gdb runs this file when started in the directory"),
+    Row(".lldbinit", "lldb runs this file when started in the directory"),
+    Row(".husky", "git runs its scripts as hooks"),
+    Row(".githooks", "git runs its scripts as hooks, if `core.hooksPath` names this directory"),
+    Row(".pre-commit-config.yaml", "pre-commit runs the programs named in this file at each commit"),
+    Row("lefthook.yml", "lefthook runs the programs named in this file as git hooks"),
+    Row(".lefthook.yml", "lefthook runs the programs named in this file as git hooks"),
+    Row("lefthook.yaml", "lefthook runs the programs named in this file as git hooks"),
+    Row(".lefthook.yaml", "lefthook runs the programs named in this file as git hooks"),
+    Row(".hg/hgrc", "Mercurial runs the hooks and programs named in this file"),
+    *(Row(name, _NPX) for name in (".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", "bunfig.toml")),
+    *(Row(name, _PYTHON) for name in _CUSTOMIZING),
+    Row(".bashrc", _SHELL),
+    Row(".bash_profile", _SHELL),
+    Row(".bash_login", _SHELL),
+    Row(".bash_logout", _SHELL),
+    Row(".profile", _SHELL),
+    Row(".zshrc", _SHELL),
+    Row(".zshenv", _SHELL),
+    Row(".zprofile", _SHELL),
+    Row(".zlogin", _SHELL),
+    Row(".zlogout", _SHELL),
+    Row(".config/fish", _SHELL),
+    Row(".config/autostart", "the desktop starts the programs named in this file"),
+    Row(".config/systemd", "systemd starts the programs named in this file"),
+    Row(".config/git", _GIT_OF_USER),
+    Row(".gitconfig", _GIT_OF_USER),
+    Row(".config/nvim", "Neovim runs this file at startup"),
+    Row(".vimrc", "Vim runs this file at startup"),
+    Row(".emacs.d", "Emacs runs this file at startup"),
+    Row(".config/emacs", "Emacs runs this file at startup"),
+    Row(".ssh", "ssh runs commands from its configuration and accepts its keys"),
+    Row(".local/bin", "shells find programs in it"),
+    Row(f"{CONFIGURATION}python_keyring", "Rewindow and other programs import the keyring that it names"),
+    Row(OWN, "Rewindow reads its rules and keys from it"),
+    *(Row(name, _PROVIDERS) for name in (".config/gcloud", ".config/anthropic", ".secureConnect", ".aws", ".azure")),
+    Row(".mcp.json", "coding agents start the MCP servers named in this file when they open the directory"),
+    Row(".claude", "Claude Code runs the hooks named in its settings"),
+    Row(".claude.json", "Claude Code starts the MCP servers named in this file"),
+    Row(".cursor", "Cursor starts the MCP servers and hooks named in this file"),
+    Row(".gemini", "Gemini CLI starts the MCP servers named in its settings"),
+    Row(".codex", "Codex starts the MCP servers named in its settings"),
+)
+BY_NAME: Final = {row.name.casefold(): row.runs for row in ROWS}
+"""What runs it, by the name in lower case."""
+TWO_PARTS: Final = tuple((first, second) for first, _, second in (name.partition("/") for name in BY_NAME) if second)
+ABOVE_ROWS: Final = frozenset(first for first, _ in TWO_PARTS)
+WORKSPACE_SUFFIX: Final = ".code-workspace"
+_OF_EDITORS: Final = "VS Code takes tasks and programs from this workspace file"
+
+GIT: Final = ".git"
+HEAD, OBJECTS, REFS = "head", "objects", "refs"
+_GIT_RUNS: Final = {
+    "config": "git runs programs named in this file, even for `git status`",
+    "config.worktree": "git runs programs named in this file, even for `git status`",
+    "hooks": "git runs the programs in it",
+    COMMON_DIR: "this file redirects git to another configuration, which names programs to run",
+    "gitdir": "this file redirects git to another work tree",
+    "rebase-merge": "`git rebase --continue` runs the commands in it",
+    "rebase-apply": "`git rebase --continue` runs the commands in it",
+    "sequencer": "`git cherry-pick --continue` follows it",
+}
+GIT_DATA: Final = (OBJECTS, REFS, "logs")
+"""Directories of a repository in which names do not count, because a branch may be called `config`."""
+_GIT_ITSELF: Final = "git takes its configuration and hooks from its target"
+
+
+def why_by_name(parts: list[str]) -> str:
+    """Return why a path is protected, by its parts in lower case; "" if their names do not say so."""
+    for number, part in enumerate(parts):
+        if part == GIT and (reason := why_in_git(parts[number + 1 :])):
+            return reason
+        for name in (part, stem_of(part), "/".join(parts[number : number + 2])):
+            if name in BY_NAME:
+                return BY_NAME[name]
+    return _OF_EDITORS if parts[-1].endswith(WORKSPACE_SUFFIX) else ""
+
+
+def why_in_git(below: list[str]) -> str:
+    """Return why a path below a repository is protected, by its names."""
+    if not below:
+        return _GIT_ITSELF
+    if below[0] in GIT_DATA:
+        return ""
+    return next((_GIT_RUNS[name] for name in below if name in _GIT_RUNS), "")
+
+
+def stem_of(name: str) -> str:
+    """Return the name of a module that Python imports at its start, without what follows; any other as it is."""
+    stem = name.partition(".")[0]
+    return stem if stem in _CUSTOMIZING else name
