@@ -298,9 +298,9 @@ class ToolCalls:
             workspace = self._context.workspace
             if unsaved is not None:
                 workspace = workspace.with_unsaved(unsaved.place, unsaved.data)
-            if request.operation == FETCH:
-                self._check_address(arguments.url)  # as given: later it is in lower case, or an error quotes a part
             found = await anyio.to_thread.run_sync(operation.perform, workspace, arguments)
+            if isinstance(found, Download):
+                self._check_address(arguments.url)  # as given: later its host is in lower case
             match found:
                 case Reading():
                     self._readings[request.ordinal] = found

@@ -12,7 +12,7 @@ the end of it (`100%` before `abc`); the same happens at its end. So each form i
 may be missing, and counts if these stand there literally.
 
 **Cost.** A text without a secret costs one search for each form. Everything else happens only after a match. Pieces are
-recognised by SHORTEST bytes at a time, so the time is linear in the length of a text.
+looked for by SHORTEST bytes at a time, so the time is linear in the length of a text.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from .spellings import SWALLOWED, UNFINISHED_UNIT, Reading
 Span = tuple[int, int]
 
 SHORTEST: Final = 8
-"""The fewest bytes of a form or a piece of one. Shorter ones are too common in ordinary text."""
+"""The fewest bytes of a form. Shorter ones are too common in ordinary text."""
+LEAST_PIECE: Final = 12
 _CORE: Final = 4
 """The fewest bytes that are left of a form whose ends are swallowed."""
 _LINE_BREAK: Final = re.compile(rb"[ \t\0]*(?:[\r\n]|\\+[rn])[ \t\r\n\0>]*")
@@ -197,8 +198,6 @@ class Needles:
     def __init__(self, forms: Iterable[bytes], read: Callable[[bytes], bytes] | None = None) -> None:
         """Search `forms` as `read` folds them, or literally, if they then have SHORTEST bytes."""
         read_forms = {(read(form) if read else form): form for form in sorted(forms)}
-        self._read = read
-        self._forms = list(read_forms.values())
         self._whole = sorted((data for data in read_forms if len(data) >= SHORTEST), key=lambda data: (len(data), data))
         self._needles: list[Needle] = []
         cores: list[bytes] = []
@@ -240,43 +239,43 @@ class Needles:
         return _Beginnings([needle for needle in self._needles if needle.is_partial], self.longest)
 
     def piece_before(self, data: bytes, end: int) -> int:
-        """Return where the bytes before `end` begin, if they may be a piece of a form; else `end`."""
+        """Return where the bytes before `end` begin, if they are a piece of a form (`least_piece`); else `end`."""
         start = end - SHORTEST
         if start < 0 or data[start:end] not in self._grams:
-            return next((end - n for n in self._short_lengths if end >= n and data[end - n : end] in self._short), end)
+            return end
         while start and data[start - 1 : start - 1 + SHORTEST] in self._grams:
             start -= 1
-        return start
+        is_piece = any(data[end - least : end] in form for form, least in self._pieces if least <= end - start)
+        return start if is_piece else end
 
     def piece_after(self, data: bytes, start: int) -> int:
-        """Return where the bytes from `start` on end, if they may be a piece of a form; else `start`."""
-        if data[start : start + SHORTEST] not in self._grams:
-            return next((start + n for n in self._short_lengths if data[start : start + n] in self._short), start)
-        at = start + 1
+        """Return where the bytes from `start` on end, if they are a piece of a form (`least_piece`); else `start`."""
+        at = start
         while data[at : at + SHORTEST] in self._grams:
             at += 1
-        return at + SHORTEST - 1
+        if at == start:
+            return start
+        end = at + SHORTEST - 1
+        is_piece = any(data[start : start + least] in form for form, least in self._pieces if least <= end - start)
+        return end if is_piece else start
+
+    @cached_property
+    def _pieces(self) -> Sequence[tuple[bytes, int]]:
+        return [(form, least_piece(form)) for form in self._whole]
 
     @cached_property
     def _grams(self) -> frozenset[bytes]:
         # Made for the first text that was cut.
-        return frozenset(_slices(self._whole))
-
-    @cached_property
-    def _short(self) -> frozenset[bytes]:
-        """SHORTEST bytes of a form after folding, if they contain blanks or quotation marks."""
-        if self._read is None:
-            return frozenset()
-        read = set(map(self._read, _slices(form for form in self._forms if self._read(form) != form)))
-        return frozenset(gram for gram in read if _CORE <= len(gram) < SHORTEST)
-
-    @cached_property
-    def _short_lengths(self) -> list[int]:
-        return sorted({len(gram) for gram in self._short}, reverse=True)
+        return frozenset(form[at : at + SHORTEST] for form in self._whole for at in range(len(form) - SHORTEST + 1))
 
 
-def _slices(forms: Iterable[bytes]) -> Iterator[bytes]:
-    return (form[at : at + SHORTEST] for form in forms for at in range(len(form) - SHORTEST + 1))
+def least_piece(form: bytes) -> int:
+    """Return how many bytes of a form count as a piece of it: half of them, and LEAST_PIECE at least.
+
+    Whoever chooses a text and sees what is hidden can try a known part of a secret with each next character. So a piece
+    must have many more than anybody knows beforehand, such as `sk-proj-` or the header of a token.
+    """
+    return max(LEAST_PIECE, -(-len(form) // 2))
 
 
 def _needles(form: bytes, data: bytes, read: Callable[[bytes], bytes] | None) -> Iterator[Needle]:

@@ -8,9 +8,10 @@ Must not know the names of variables, where values come from, nor where a text g
 **Cuts.** Texts are cut before they come here, mostly in the worker, which must never learn a value: the summary of a
 name, a displayed value, a traceback, an excerpt of a long line. The rest of a secret beside such a cut is not a whole
 form. But every cut is visible in the text, in the words of `core.text`: an ellipsis, three dots, `[90 characters left
-out]`. So text that touches one of these words is replaced, too, if each SHORTEST bytes of it occur in a form. That
-needs no cooperation, digests or overlap, and covers what other libraries shorten with dots. Its price: harmless text
-beside a cut that looks like a piece of a secret is replaced, which only affects what is shown.
+out]`. So text that touches one of these words is replaced, too, if it is a piece of a form that is large enough
+(`least_piece`). That needs no cooperation, digests or overlap, and covers what other libraries shorten with dots. Its
+prices: less than half of a secret may stay beside a cut, and harmless text beside a cut that looks like a piece of a
+secret is replaced, which only affects what is shown.
 
 **Pieces.** A text that arrives in pieces is shown up to where a form may have begun, or an escape is incomplete.
 

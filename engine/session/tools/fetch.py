@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ...core.text import cut_line, printable
 from .workspace import Workspace
 
 if TYPE_CHECKING:  # loaded with the first page
     from httpx2 import URL
 
 LONGEST_ADDRESS: Final = 8_000
-_SHOWN: Final = 100
 _HOST: Final = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+", re.IGNORECASE)
 _LAST_PORT: Final = 65_535
 _PORTS: Final = {"http": 80, "https": 443}
@@ -45,23 +43,25 @@ def fetch(_workspace: Workspace, arguments: Arguments) -> Download:
 
 
 def checked_url(text: str) -> URL:
-    """Return the address without its fragment. Raises ValueError if it is not one that may be fetched."""
+    """Return the address without its fragment. Raises ValueError if it is not one that may be fetched.
+
+    The error repeats nothing of the text, which may contain a secret: a statement must not find out whether it does.
+    """
     import httpx2  # with the first page
 
     if len(text) > LONGEST_ADDRESS:
         raise ValueError(f"fetch(): the address has {len(text):,} characters, of at most {LONGEST_ADDRESS:,}")
-    shown = cut_line(printable(text), _SHOWN)
     try:
         url = httpx2.URL(text)
         host = url.raw_host.decode()
     except (httpx2.InvalidURL, ValueError, TypeError):
-        raise ValueError(f"fetch(): {shown!r} is not an address") from None
+        raise ValueError("fetch(): this is not an address") from None
     if url.scheme not in _PORTS:
-        raise ValueError(f"fetch(): {shown!r} does not begin with http:// or https://; open() reads files")
+        raise ValueError("fetch(): the address does not begin with http:// or https://; open() reads files")
     if url.userinfo:
         raise ValueError("fetch(): an address with a user name or password is not fetched")
     if not _HOST.fullmatch(host) or not 0 < port_of(url) <= _LAST_PORT:
-        raise ValueError(f"fetch(): {shown!r} names no host, or no port, that there can be")
+        raise ValueError("fetch(): the address names no host, or no port, that there can be")
     return url.copy_with(fragment=None)
 
 

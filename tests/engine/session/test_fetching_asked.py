@@ -174,6 +174,14 @@ async def test_statement_that_was_allowed_as_a_whole_asks_nothing_more(tmp_path:
     assert office.sites == []
 
 
+REFUSED = [
+    "fetch(): the address does not begin with http:// or https://; open() reads files",
+    "fetch(): the address does not begin with http:// or https://; open() reads files",
+    "fetch(): this is not an address",
+    "fetch(): an address with a user name or password is not fetched",
+]
+
+
 async def test_address_with_a_secret_is_never_sent(tmp_path: Path) -> None:
     office = Office(tmp_path, [ALLOWED] * 5)
     secret = "sk-1234567890ABCDEF"
@@ -184,11 +192,13 @@ async def test_address_with_a_secret_is_never_sent(tmp_path: Path) -> None:
         f"https://a.example/?key={secret}",
         f"https://a.example/{spelled}",
         f"https://{secret}.example/",
-        f"https://{secret}/x:{secret}@a:b/",
     ):
         answer = await fetch(url)
         assert answer.error is not None
         assert answer.error.message == SECRET_ADDRESS, url
+    for part in (secret, "sk-1234567890ABCDEG"):
+        refused = [await fetch(url.format(part)) for url in ("x {}", "ftp://a/{}", "https://{}:x/", "https://{}@a/")]
+        assert [str(each.error and each.error.message) for each in refused] == REFUSED
     office.web.redirects = {A: f"https://a.example/?key={secret}"}
     assert (await fetch(A)).error is not None
     assert office.web.asked == []

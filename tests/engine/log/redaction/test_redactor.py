@@ -25,6 +25,7 @@ from engine.log.events.codec import decode, encode
 from engine.log.events.conversation import AgentReasoning, AgentText, Attachment, ThinkingBlock, ToolCall, UserMessage
 from engine.log.events.execution import EffectAnswered, EffectRequested, ExecutionFinished, StatementRecorded
 from engine.log.redaction import SHORTEST, Redactor, marked_line, redact_event, redact_json, without_secrets
+from engine.log.redaction.needles import least_piece, secret_lines
 from engine.log.redaction.spellings import fold
 from engine.runtime.worker.sharing import short_repr
 
@@ -69,6 +70,18 @@ def pieces_of(secret: str, shown: str, size: int = SHORTEST) -> list[str]:
     return [piece for at in range(len(secret) - size + 1) if (piece := secret[at : at + size]) in shown]
 
 
+def left_of(secret: str, shown: str) -> list[bytes]:
+    """The pieces of the secret in what is shown that are too large to be left beside a cut."""
+    found = fold(shown.encode("utf-8", "surrogatepass"))
+    forms = [fold(text.encode("utf-8", "surrogatepass")) for text in (secret, *secret_lines(secret))]
+    sizes = [(form, least_piece(form)) for form in forms]
+    return [piece for form, size in sizes for piece in _slices(form, size) if piece in found]
+
+
+def _slices(data: bytes, size: int) -> list[bytes]:
+    return [data[at : at + size] for at in range(len(data) - size + 1)]
+
+
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_no_form_of_a_secret_passes(secret: str, form: Callable[[str], str]) -> None:
@@ -98,7 +111,25 @@ def test_no_cut_leaves_a_beginning_or_an_end(secret: str, offset: int) -> None:
         f"[{offset} characters left out] {text[offset + 4 : offset + 40]} [9 characters left out]",
         f"x {text[offset + 4 : offset + 40]}[...] y",
     ]
-    assert [piece for each in shown for piece in pieces_of(secret, redactor.redact(each))] == []
+    assert [piece for each in shown for piece in left_of(secret, redactor.redact(each))] == []
+
+
+TOKEN = "sk-proj-Zq9vT4mW7xK2pL8nR3yB6hQ5"
+
+
+@pytest.mark.parametrize("known", [8, 12, 14])
+def test_no_known_beginning_can_be_made_longer_by_trying_each_next_character(known: int) -> None:
+    redactor = Redactor([TOKEN])
+    for size in range(4, known + 2):
+        for end in range(known + 1, known + 1 - 4, -1):
+            text = TOKEN[max(0, end - size) : end]
+            assert redactor.redact(f"…{text}…") == f"…{text}…"
+            assert not redactor.is_piece_at_an_end(text)
+
+
+def test_half_of_a_secret_beside_a_cut_is_replaced() -> None:
+    redactor = Redactor([TOKEN])
+    assert redactor.redact(f"a {TOKEN[:16]}… b …{TOKEN[16:]} c {TOKEN[:15]}…") == f"a ***… b …*** c {TOKEN[:15]}…"
 
 
 def test_unmarked_cut_loses_the_piece_before_it() -> None:
@@ -182,8 +213,9 @@ def test_only_random_lines_of_a_secret_are_secret() -> None:
 
 def test_a_cut_of_a_passphrase_leaves_no_piece_with_blanks() -> None:
     redactor = Redactor(["my pass phrase 42 with blanks"])
-    for text in ("x my pass…", "x …th blanks", "x 'my pass'…", "x pass phra... 9 characters left out ...\nith blanks"):
-        assert pieces_of("my pass phrase 42 with blanks", redactor.redact(text)) == []
+    for text in ("x my pass phrase 4…", "x …se 42 with blanks", "x 'my pass' phrase 4…", "x y pass phrase 4...\nwith"):
+        assert left_of("my pass phrase 42 with blanks", text)
+        assert left_of("my pass phrase 42 with blanks", redactor.redact(text)) == []
 
 
 SECRET = "a-secret-of-mine"
