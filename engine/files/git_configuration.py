@@ -7,8 +7,9 @@ with the suffix of a script (`mon.py`), and arguments of an interpreter (`sh mon
 file: `!cat NOTES` does not run NOTES, and `main` is a branch. A command may pass more configuration to git (`-c
 core.hooksPath=hooks`, `GIT_CONFIG_GLOBAL=file`), or directories with programs (`--exec-path=dir`, `PATH=dir`). A URL
 contains a command if it names a transport (`ext::sh a.sh`), possibly only after `insteadOf` has replaced its beginning.
-Included files and the user's own configuration are read, too. The syntax is that of git-config(1), and of a shell for
-commands (`shell_words`). Must not know what the results are used for. Called by `protected`.
+Included files, the user's own configuration, and the user's variables are read, too. The syntax is that of
+git-config(1), and of a shell for commands (`shell_words`). Must not know what the results are used for. Called by
+`protected`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import os
 import re
 import shutil
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
@@ -54,6 +55,13 @@ _OPTION: Final = re.compile(r"-[A-Za-z](?=[\w./~])")
 _MOST_FOLDERS: Final = 200
 """Number of directories in which a command is assumed to look for programs."""
 _TRANSPORT: Final = "::"
+_ENVIRONMENT: Final = ""
+"""Stands for the configuration that variables contain."""
+_COMMANDS_IN_VARIABLES: Final = (
+    *("GIT_ASKPASS", "GIT_EDITOR", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_PROXY_COMMAND", "GIT_SEQUENCE_EDITOR"),
+    *("GIT_SSH", "GIT_SSH_COMMAND", "SSH_ASKPASS", "EDITOR", "PAGER", "VISUAL"),
+)
+_DIRECTORIES_IN_VARIABLES: Final = ("GIT_EXEC_PATH", "GIT_TEMPLATE_DIR")
 _URLS: Final = {
     "remote": ("url", "pushurl", "pushdefault"),
     "branch": ("remote", "pushremote"),
@@ -162,14 +170,17 @@ def named_by(git: str, top: str, roots: tuple[str, ...], read: set[str], looks: 
     looks = looks or Looks()
     folders = tuple(configured(git, top))
     tops = (top, *_work_trees(folders))
-    waiting = deque((*of_user(), *(os.path.join(folder, name) for folder in folders for name in CONFIGURATIONS)))
+    waiting = deque(
+        (_ENVIRONMENT, *of_user(), *(os.path.join(folder, name) for folder in folders for name in CONFIGURATIONS))
+    )
     urls: list[str] = []
     replaced: list[_Entry] = []
     commands: list[str] = []
     values: set[tuple[str, str, str, str]] = set()
     for path in _each(waiting, looks):
-        read.add(path)
-        for entry in _different(chain.from_iterable(map(_with_assigned, _entries(path))), values, path, looks):
+        read.update((path,) if path else ())
+        entries = _of_environment(os.environ) if path == _ENVIRONMENT else _entries(path)
+        for entry in _different(chain.from_iterable(map(_with_assigned, entries)), values, path, looks):
             urls += _urls_in(entry)
             if entry.is_replacement:
                 replaced.append(entry)
@@ -286,6 +297,18 @@ def _passed(command: str) -> Iterator[tuple[str, str]]:
     for variable, name in variables.items():
         if variable.startswith(_KEYS_IN_VARIABLES):
             yield name, variables.get(variable.replace(_KEYS_IN_VARIABLES, _VALUES_IN_VARIABLES), "")
+
+
+def _of_environment(variables: Mapping[str, str]) -> Iterator[_Entry]:
+    """Yield what the user's variables say as if a configuration did, see "ENVIRONMENT VARIABLES" in git(1)."""
+    for variable, value in variables.items():
+        if variable in _COMMANDS_IN_VARIABLES:
+            yield _Entry("core", "editor", value)
+        elif variable in _DIRECTORIES_IN_VARIABLES:
+            yield _Entry(*_DIRECTORIES[1], value)
+        elif variable.startswith(_KEYS_IN_VARIABLES) and (key := _KEY.fullmatch(value)):
+            named = variables.get(variable.replace(_KEYS_IN_VARIABLES, _VALUES_IN_VARIABLES), "")
+            yield _Entry(key[1].lower(), key[3].lower(), named, key[2] or "")
 
 
 def _files_in_variables(command: str) -> Iterator[str]:

@@ -57,7 +57,7 @@ from .safe_open import links_to, real_path
 _OF_REPOSITORIES: Final = ("HEAD", "objects", "refs", COMMON_DIR)
 _KERNEL_HELD: Final = (*CONFIGURATIONS, "hooks", COMMON_DIR)
 """Names in a repository that can always be read-only: plain `git add` and `git commit` do not change them."""
-_KERNEL_HELD_IF_THERE: Final = ("gitdir", "rebase-merge", "rebase-apply", "sequencer")
+_KERNEL_HELD_IF_THERE: Final = ("gitdir", "remotes", "rebase-merge", "rebase-apply", "sequencer")
 _NEW_REPOSITORY: Final = "it makes the directory a repository, from which git takes configuration and hooks"
 _NAMED: Final = "git runs it or reads it as configuration, because the configuration of the repository names it"
 
@@ -186,7 +186,7 @@ class Protection:
         # Other threads ask meanwhile, so what was found before stands until all is found.
         folders: dict[str, int] = {}
         led_to: set[str] = set()
-        named: set[str] = set()
+        named = {path for path in map(real_path, of_user()) if is_inside(path, self._roots)}
         read: set[str] = set()
         too_long = ""
         linked: list[str] = []

@@ -25,6 +25,7 @@ class Row(NamedTuple):
 _SHELL: Final = "your shell runs this file when it starts or exits"
 _GIT_OF_USER: Final = "git runs programs named in this file, in every repository"
 
+_MERCURIAL: Final = "Mercurial runs the hooks and programs named in this file, or finds that file by it"
 _NPX: Final = "npm, npx and similar tools run code named in this file, also to start an MCP server"
 _PROVIDERS: Final = "libraries of model providers run programs and send keys as its files say"
 _PYTHON: Final = "Python runs this file at each start, if its directory is on the import path"
@@ -59,7 +60,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(".lefthook.yml", "lefthook runs the programs named in this file as git hooks"),
     Row("lefthook.yaml", "lefthook runs the programs named in this file as git hooks"),
     Row(".lefthook.yaml", "lefthook runs the programs named in this file as git hooks"),
-    Row(".hg/hgrc", "Mercurial runs the hooks and programs named in this file"),
+    *(Row(f".hg/{name}", _MERCURIAL) for name in ("hgrc", "hgrc-not-shared", "sharedpath")),
     *(Row(name, _NPX) for name in (".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", "bunfig.toml")),
     *(Row(name, _PYTHON) for name in _CUSTOMIZING),
     Row(".bashrc", _SHELL),
@@ -112,6 +113,8 @@ _GIT_RUNS: Final = {
     "rebase-apply": "`git rebase --continue` runs the commands in it",
     "sequencer": "`git cherry-pick --continue` follows it",
 }
+_GIT_REMOTES: Final = "remotes"
+_NAMES_REMOTES: Final = "git runs what the remotes named in it say, or their hooks"
 GIT_DATA: Final = (OBJECTS, REFS, "logs")
 """Directories of a repository in which names do not count, because a branch may be called `config`."""
 _GIT_ITSELF: Final = "git takes its configuration and hooks from its target"
@@ -134,6 +137,8 @@ def why_in_git(below: list[str]) -> str:
         return _GIT_ITSELF
     if below[0] in GIT_DATA:
         return ""
+    if below[0] == _GIT_REMOTES:  # not further down, where there are branches of that name
+        return _NAMES_REMOTES
     return next((_GIT_RUNS[name] for name in below if name in _GIT_RUNS), "")
 
 

@@ -633,6 +633,42 @@ def test_hooks_in_the_directory_of_the_session_itself_are_protected(tmp_path: Pa
     assert [NAMED in found.why(str(tmp_path / each)) for each in ("pre-push", "post-commit", "other")] == [1, 1, 0]
 
 
+def test_the_users_configuration_is_protected_wherever_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "dot/gitconfig"))
+    lay(tmp_path, {"dot/": ""})
+    assert NAMED in scanned(tmp_path).why(str(tmp_path / "dot/gitconfig"))
+    lay(tmp_path, {"dot/gitconfig": ""})
+    assert str(tmp_path / "dot/gitconfig") in places(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"GIT_SSH_COMMAND": "./tool.sh -x"},
+        {"GIT_EXTERNAL_DIFF": "{root}/tool.sh"},
+        {"EDITOR": "{root}/tool.sh --wait"},
+        {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": "{root}/tool.sh"},
+        {"GIT_TEMPLATE_DIR": "{root}/tool.sh"},
+    ],
+)
+def test_what_variables_of_git_name_is_protected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
+    lay(tmp_path, {"tool.sh": "", ".git/config": ""}, ".git")
+    assert str(tmp_path / "tool.sh") not in places(tmp_path)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value.replace("{root}", str(tmp_path)))
+    assert str(tmp_path / "tool.sh") in places(tmp_path)
+
+
+def test_remotes_in_files_of_git_are_protected_and_branches_of_that_name_are_not(tmp_path: Path) -> None:
+    lay(tmp_path, {".git/remotes/origin": "", "sub/.git/config": ""}, ".git", "sub/.git")
+    assert str(tmp_path / ".git/remotes") in places(tmp_path)
+    assert why(tmp_path, "sub/.git/remotes/x")
+    assert not why(tmp_path, ".git/refs/remotes/origin/main")
+    assert not why(tmp_path, "sub/.git/logs/refs/remotes/origin/main")
+
+
 def test_templates_in_the_directory_of_the_session_itself_are_protected(tmp_path: Path) -> None:
     lay(tmp_path, {".git/config": "[init]\n\ttemplateDir = {root}\n", "hooks/post-checkout": ""}, ".git")
     found = scanned(tmp_path)
