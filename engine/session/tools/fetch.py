@@ -79,13 +79,14 @@ def port_of(url: URL) -> int:
 
 _PLATFORM: Final = (ipaddress.ip_address("168.63.129.16"),)
 """Services of a cloud at public addresses, which only its own machines reach."""
-_TRANSLATED: Final = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "::ffff:0:0:0/96")))
-"""Prefixes of NAT64 (RFC 6052, RFC 8215) and of stateless translation (RFC 2765), before an IPv4 address."""
+_TRANSLATED: Final = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "::ffff:0:0:0/96")))
+"""Prefixes of NAT64 (RFC 6052) and of stateless translation (RFC 2765), before an IPv4 address."""
 _ISATAP: Final = 0x5EFE
 _UNUSED: Final = tuple(map(ipaddress.ip_network, ("3fff::/20", "5f00::/16")))
 """Of documentation (RFC 9637) and of segment routing (RFC 9602), which not each Python knows."""
 _COMPATIBLE: Final = ipaddress.ip_network("::/96")
-_LOCAL_USE: Final = ipaddress.ip_network("fec0::/10")
+_LOCAL_USE: Final = tuple(map(ipaddress.ip_network, ("fec0::/10", "64:ff9b:1::/48")))
+"""Site-local addresses (RFC 3879), and those of local NAT64 (RFC 8215), with an IPv4 address at any of its places."""
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
@@ -117,7 +118,7 @@ def _within(address: Address) -> list[Address]:
 
 
 def _refusal(address: Address, *, private: bool) -> str:
-    if address.is_link_local or address in _PLATFORM or address in _LOCAL_USE or _is_metadata(address):
+    if address.is_link_local or address in _PLATFORM or _is_of_network(address):
         return "it belongs to this machine's network, which may serve keys"
     if address.is_multicast or address.is_unspecified:
         return "no host has it"
@@ -127,12 +128,12 @@ def _refusal(address: Address, *, private: bool) -> str:
     return "" if private else "it is private"
 
 
-_METADATA: Final = ("fd00:ec2::254", "fd20:ce::254", "fd00:42::42", "100.100.100.200", "192.0.0.192")
+_METADATA: Final = ("fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:42::42", "100.100.100.200", "192.0.0.192")
 """Of Amazon, Google, Scaleway, Alibaba and Oracle, beside the link-local one that most have."""
 
 
-def _is_metadata(address: Address) -> bool:
-    return str(address) in _METADATA
+def _is_of_network(address: Address) -> bool:
+    return str(address) in _METADATA or any(address in network for network in _LOCAL_USE)
 
 
 # --- responses --------------------------------------------------------------------------------------------------------
