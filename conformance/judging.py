@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from conformance.documents import Source
-from conformance.traffic import Message, Sender, Traffic, id_key
+from conformance.traffic import OTHER, Message, Sender, Traffic, id_key
 from conformance.values import as_object, at, escape_surrogates
 
 Outcome = Literal["pass", "fail", "skipped", "not-tested"]
@@ -113,7 +113,6 @@ class Requirement:
 
 
 Expected = Literal["result", "error", "answer"]
-_OTHER: Final[dict[Sender, Sender]] = {"client": "server", "server": "client"}
 _SHOWN: Final = 200
 """Characters of a quoted line."""
 _ENDS: Final = ("output-closed", "restarted", "ended")
@@ -159,7 +158,7 @@ def stray_responses(traffic: Traffic, request: Message) -> list[Message]:
     """Return responses after an unanswered request that match no request: they may be meant for it."""
     if request.answer is not None:
         return []
-    later = (message for message in traffic.sent(_OTHER[request.sender]) if message.order > request.order)
+    later = (message for message in traffic.sent(OTHER[request.sender]) if message.order > request.order)
     start = traffic.start_of(request)
     return [each for each in later if each.is_response and each.answers is None and traffic.start_of(each) == start]
 

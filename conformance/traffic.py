@@ -20,7 +20,7 @@ from conformance.values import Object, as_object, as_text
 
 T = TypeVar("T")
 Sender = Literal["client", "server"]
-_OTHER: Final[dict[Sender, Sender]] = {"client": "server", "server": "client"}
+OTHER: Final[dict[Sender, Sender]] = {"client": "server", "server": "client"}
 
 
 class Message:
@@ -89,7 +89,7 @@ class Traffic:
             if message.is_request:
                 waiting[message.sender, id_key(message.id)].append(message)
             elif message.is_response:
-                asked = waiting[_OTHER[message.sender], id_key(message.id)]
+                asked = waiting[OTHER[message.sender], id_key(message.id)]
                 # An id may be reused after its answer. A second answer then matches nothing.
                 if asked:
                     request = asked.popleft()

@@ -8,6 +8,7 @@ import json
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from conformance.cli import Command, UsageError
@@ -129,7 +130,10 @@ def _wrapped(text: str) -> str:
 
 def _judge_location(row: Requirement) -> str:
     """Return the file and line of the judge."""
-    code = inspect.unwrap(row.judge).__code__
+    judge = row.judge
+    while isinstance(judge, partial):
+        judge = judge.func
+    code = inspect.unwrap(judge).__code__
     place = code.co_filename.rpartition("conformance/")[2]
     return f"conformance/{place}, line {code.co_firstlineno}"
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 from conformance.documents import Source, json_document
 from conformance.judging import PASS, Judge, Verdict, every, failed, skipped
 from conformance.schema import Check, FieldNames, Schema
+from conformance.suites import jsonrpc
 from conformance.suites.jsonrpc import message_objects, no_message
+from conformance.suites.jsonrpc_rules import Rule
 from conformance.traffic import Message, Sender, Traffic
 from conformance.values import as_object, as_text, is_object
 
@@ -36,6 +38,22 @@ AGREED: Final = prose(
 )
 """Why a program must accept what the schema of its version allows."""
 
+LINE: Final = prose(
+    "transports", "Messages are delimited by newlines (`\\n`), and **MUST NOT** contain embedded newlines."
+)
+UTF8: Final = prose("transports", "JSON-RPC messages **MUST** be UTF-8 encoded.")
+INVALID_JSON: Final = schema("/$defs/ErrorCode/anyOf/0", "Invalid JSON was received by the server.")
+DECLARED_VERSION: Final = schema("/anyOf/0/properties/jsonrpc", '"enum": ["2.0"]')
+ERROR_FIELDS: Final = schema("/$defs/Error/required", '["code", "message"]')
+SAME_ID: Final = schema(
+    "/$defs/RequestId", "The Server MUST reply with the same value in the Response object if included."
+)
+ID_TYPES: Final = schema("/$defs/RequestId", "MUST contain a String, Number, or NULL value if included.")
+UNKNOWN_METHOD: Final = schema("/$defs/ErrorCode/anyOf/2", "The method does not exist or is not available.")
+IGNORED_NOTIFICATION: Final = prose(
+    "extensibility", "Unlike with custom requests, implementations **SHOULD** ignore unrecognized notifications."
+)
+
 
 @cache
 def definition(name: str) -> Check:
@@ -48,31 +66,10 @@ def _schema() -> Schema:
     return Schema(json_document(DOCUMENT))
 
 
-def results_fit(method: str, name: str, side: Sender = "server") -> Judge:
-    """One side's results for a method fit a definition."""
-    asking: Sender = "client" if side == "server" else "server"
-
-    def found(traffic: Traffic) -> list[Message]:
-        return [r.answer for r in traffic.requests(asking, method) if r.answer is not None and r.succeeded]
-
-    def problem(answer: Message) -> str:
-        wrong = definition(name)(answer.object.get("result"))
-        return f"the result of {method}: {wrong}" if wrong else ""
-
-    return every(found, problem, lambda: skipped(f"{method} was never answered with a result"))
-
-
-def params_fit(method: str, name: str, side: Sender = "server", *, notification: bool = False) -> Judge:
-    """One side's params of a request or notification fit a definition."""
-
-    def found(traffic: Traffic) -> list[Message]:
-        return traffic.notifications(side, method) if notification else traffic.requests(side, method)
-
-    def problem(message: Message) -> str:
-        wrong = definition(name)(message.object.get("params"))
-        return f"the params of {method}: {wrong}" if wrong else ""
-
-    return every(found, problem, lambda: skipped(f"the program never sent {method}"))
+results_fit = partial(jsonrpc.results_fit, definition)
+"""One side's results for a method fit a definition."""
+params_fit = partial(jsonrpc.params_fit, definition)
+"""One side's params of a request or notification fit a definition."""
 
 
 def messages_fit(side: Sender, *names: str) -> Judge:
@@ -97,14 +94,6 @@ def is_absolute(path: str) -> bool:
     """Accept POSIX and Windows paths, because the program's system is unknown."""
     drive = len(path) > 2 and path[0].isalpha() and path[1] == ":" and path[2] in "\\/"  # noqa: PLR2004 -- `C:\\`
     return path.startswith(("/", "\\\\")) or drive
-
-
-def error_problem(message: Message) -> str:
-    """Describe what is wrong with the error of a response that has only an error."""
-    if "error" not in message.object or "result" in message.object:
-        return ""
-    wrong = definition("Error")(message.object["error"])
-    return f"the error: {wrong}" if wrong else ""
 
 
 _RETIRED_METHODS: Final = frozenset({"session/set_model", "session/elicitation", "session/elicitation/complete"})
@@ -194,3 +183,47 @@ def shape_of(message: Message) -> tuple[str | None, object]:
     if message.answers is not None and "result" in message.object:
         return shapes().get((message.answers.method, True)), message.object["result"]
     return None, None
+
+
+# --- rules for both sides ---------------------------------------------------------------------------------------------
+
+METHOD_NAMES: Final = Rule(
+    "advisory",
+    "The {program} calls only methods of the protocol, or methods that begin with an underscore.",
+    lambda subject: every(
+        lambda traffic: [message for message in subject.messages(traffic) if message.method],
+        method_problem,
+        lambda: skipped(f"the {subject.name} called nothing"),
+    ),
+    '{"jsonrpc":"2.0","method":"status/changed","params":{}}',
+    page="extensibility",
+    quote="implementations **MAY** expose and call custom JSON-RPC requests as long as their name starts with an "
+    "underscore (`_`).",
+)
+OWN_FIELDS: Final = Rule(
+    "mandatory",
+    "The {program} adds no fields of its own to protocol types outside `_meta`.",
+    lambda subject: no_own_fields(subject.side),
+    '{"protocolVersion":1,"theme":"dark"}',
+    page="extensibility",
+    quote="Implementations **MUST NOT** add any custom fields at the root of a type that's part of the specification.",
+)
+EXTENSION_REQUEST: Final = Rule(
+    "mandatory",
+    "The {program} answers every extension request, known or not.",
+    lambda subject: subject.answered("extension"),
+    "silence",
+    "unknown-methods",
+    page="extensibility",
+    quote="Upon receiving a custom request, implementations **MUST** respond accordingly with the provided `id`:",
+)
+UNKNOWN_EXTENSION: Final = Rule(
+    "advisory",
+    "The {program} answers an unknown extension request with -32601.",
+    lambda subject: subject.method_not_found("extension"),
+    '{"result":null}',
+    "unknown-methods",
+    page="extensibility",
+    quote="If the receiving end doesn't recognize the custom method name, it should respond with the standard "
+    '"Method not found" error:',
+)

@@ -15,7 +15,6 @@ from conformance.judging import (
     Judge,
     Requirement,
     Verdict,
-    every,
     evidence,
     failed,
     marked_requests,
@@ -27,6 +26,7 @@ from conformance.judging import (
 from conformance.suite import Scenario, Suite
 from conformance.suites import acp2_messages
 from conformance.suites.acp2 import VERSION, begin, definition, open_session, schema
+from conformance.suites.jsonrpc import params_fit, results_fit
 from conformance.traffic import Message, Traffic
 from conformance.values import Object, as_list, as_object, as_text, at, is_object
 
@@ -165,33 +165,6 @@ def _listing(driver: Driver) -> None:
 
 
 # --- judges -----------------------------------------------------------------------------------------------------------
-
-
-def _results_fit(method: str, name: str) -> Judge:
-    """Results of a method fit a definition."""
-
-    def found(traffic: Traffic) -> list[Message]:
-        requests = traffic.requests("client", method)
-        return [each.answer for each in requests if each.answer is not None and each.succeeded]
-
-    def problem(answer: Message) -> str:
-        wrong = definition(name)(answer.object.get("result"))
-        return f"the result of {method}: {wrong}" if wrong else ""
-
-    return every(found, problem, lambda: skipped(f"{method} was never answered with a result"))
-
-
-def _params_fit(method: str, name: str, *, notification: bool = False) -> Judge:
-    """The params of the agent's messages fit a definition."""
-
-    def found(traffic: Traffic) -> list[Message]:
-        return traffic.notifications("server", method) if notification else traffic.requests("server", method)
-
-    def problem(message: Message) -> str:
-        wrong = definition(name)(message.object.get("params"))
-        return f"the params of {method}: {wrong}" if wrong else ""
-
-    return every(found, problem, lambda: skipped(f"the agent never sent {method}"))
 
 
 def _updates(traffic: Traffic, *kinds: str) -> list[tuple[Message, Object]]:
@@ -406,7 +379,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "mandatory",
         "The result of initialize has the schema's shape.",
         schema("/$defs/InitializeResponse/required", '["protocolVersion", "info"]'),
-        _results_fit("initialize", "InitializeResponse"),
+        results_fit(definition, "initialize", "InitializeResponse"),
         violation='{"protocolVersion":2,"agentCapabilities":{}}',
     ),
     Requirement(
@@ -439,7 +412,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "mandatory",
         "The result of session/new has the schema's shape.",
         schema("/$defs/NewSessionResponse/required", '["sessionId"]'),
-        _results_fit("session/new", "NewSessionResponse"),
+        results_fit(definition, "session/new", "NewSessionResponse"),
         violation='{"sessionId":"s1","configOptions":null}',
     ),
     Requirement(
@@ -447,7 +420,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "mandatory",
         "The result of session/list has the schema's shape.",
         schema("/$defs/ListSessionsResponse/required", '["sessions"]'),
-        _results_fit("session/list", "ListSessionsResponse"),
+        results_fit(definition, "session/list", "ListSessionsResponse"),
         scenario="list",
         violation='{"sessions":[{"cwd":"/project"}]}',
     ),
@@ -456,7 +429,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "mandatory",
         "The result of a prompt has the id of its message.",
         schema("/$defs/PromptResponse/required", '["messageId"]'),
-        _results_fit("session/prompt", "PromptResponse"),
+        results_fit(definition, "session/prompt", "PromptResponse"),
         violation='{"stopReason":"end_turn"}',
     ),
     Requirement(
@@ -475,7 +448,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "mandatory",
         "Each update has the schema's shape.",
         schema("/$defs/UpdateSessionNotification/required", '["sessionId", "update"]'),
-        _params_fit("session/update", "UpdateSessionNotification", notification=True),
+        params_fit(definition, "session/update", "UpdateSessionNotification", notification=True),
         violation='{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello."}}',
     ),
     Requirement(
@@ -505,7 +478,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "mandatory",
         "A permission request has the schema's shape.",
         schema("/$defs/RequestPermissionRequest/required", '["sessionId", "title", "options"]'),
-        _params_fit("session/request_permission", "RequestPermissionRequest"),
+        params_fit(definition, "session/request_permission", "RequestPermissionRequest"),
         scenario="tool-turn",
         violation='{"sessionId":"s1","toolCall":{"toolCallId":"c1"},"options":[]}',
     ),
@@ -598,7 +571,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
         "mandatory",
         "The result of session/set_config_option has the schema's shape.",
         schema("/$defs/SetSessionConfigOptionResponse/required", '["configOptions"]'),
-        _results_fit("session/set_config_option", "SetSessionConfigOptionResponse"),
+        results_fit(definition, "session/set_config_option", "SetSessionConfigOptionResponse"),
         scenario="config-options",
         violation="{}",
     ),

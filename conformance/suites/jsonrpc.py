@@ -1,7 +1,8 @@
-"""The rules of JSON-RPC over lines, shared by all suites: malformed input, and judges of bytes and messages.
+"""Judges of JSON-RPC over lines, shared by all suites.
 
-Judges cover what a program writes, how it ends, versions, ids, results and errors, and which messages are answered.
-`side` is the sender to judge: the server, unless a client's suite says otherwise. Also used by the fuzzer.
+They cover what a program writes, how it ends, versions, ids, results and errors, and which messages are answered.
+`side` is the sender to judge: the server, unless a client's suite says otherwise. `jsonrpc_rules` makes requirements of
+them, and the fuzzer uses them.
 """
 
 from __future__ import annotations
@@ -14,46 +15,21 @@ from conformance.judging import (
     PASS,
     Judge,
     Verdict,
+    every,
     evidence,
     failed,
     marked_requests,
     not_tested,
     skipped,
+    survived,
     unanswered_reason,
 )
-from conformance.traffic import Message, Sender, Traffic, id_key, mark_indices
+from conformance.schema import Check
+from conformance.traffic import OTHER, Message, Sender, Traffic, id_key, mark_indices
 from conformance.transcript import LONGEST_LINE
 from conformance.values import as_object, is_list, is_object, truncate, truncate_bytes
 
 INVALID_PARAMS: Final = -32602
-REPLY_QUOTE: Final = (
-    "When a rpc call is made, the Server MUST reply with a Response, except for in the case of Notifications."
-)
-RESULT_OR_ERROR_QUOTE: Final = (
-    "Either the result member or error member MUST be included, but both members MUST NOT be included."
-)
-WIDE_TEXT: Final = "\u00e9\u4e2d\U0001f600" * 8
-"""Characters of several bytes, for messages in pieces."""
-UNUSUAL_TEXT: Final = '\u2028 \u2029 \u0085 \ufeff \u00e9 \U0001f600 \\ " \t'
-"""Line separators and characters outside the basic plane."""
-MALFORMED_LINES: Final = (
-    b"{\n",
-    b"not json at all\n",
-    b'{"jsonrpc":"2.0","id":901,"method"\n',
-    b"5\n",
-    b'"text"\n',
-    b"null\n",
-    b"{}\n",
-    b'{"jsonrpc":"2.0","method":5,"id":902}\n',
-    b'{"jsonrpc":"2.0","id":[1],"result":{}}\n',
-)
-"""Invalid JSON, or JSON that is no message. An empty array is missing, because it is a batch."""
-NOT_UTF8_LINE: Final = b'{"jsonrpc":"2.0","id":903,"method":"\xff\xfe"}\n'
-UNASKED_RESPONSES: Final = (
-    b'{"jsonrpc":"2.0","id":987654,"result":{}}\n',
-    b'{"jsonrpc":"2.0","id":"987655","error":{"code":-32603,"message":"Internal error"}}\n',
-)
-"""Responses to no request."""
 
 
 # --- bytes and lines --------------------------------------------------------------------------------------------------
@@ -124,6 +100,25 @@ def malformed_answered(traffic: Traffic, side: Sender = "server") -> Verdict:
     return failed("no malformed line was answered with -32700 or -32600 and a null id", *sent[:_LINES])
 
 
+def each_malformed_answered(label: str, code: int) -> Judge:
+    """Each line with this mark is answered with this code and no id."""
+
+    def judge(traffic: Traffic) -> Verdict:
+        sent = len(traffic.marks(label))
+        if not sent:
+            return not_tested("the lines were not sent")
+        if survived(traffic) != PASS:
+            return skipped("the program did not go on after the lines")
+        codes = [answer.error.get("code") for answer in responses(traffic) if answer.id is None]
+        if codes.count(code) >= sent:
+            return PASS
+        shown = [message.index for message in traffic.messages if message.sender == "client" and not message.object]
+        given = f"the codes were {codes}" if codes else "no error without an id came"
+        return failed(f"{sent} such lines were sent, and not each was answered with {code}: {given}", *shown)
+
+    return judge
+
+
 def exits_after_input(traffic: Traffic) -> Verdict:
     """The program exits soon after its input ends, according to the mark `closed-in-time`."""
     for entry in traffic.marks("closed-in-time"):
@@ -192,11 +187,51 @@ def form_problem(message: Message) -> str:
     return ""
 
 
+def error_problem(definition: Callable[[str], Check]) -> Callable[[Message], str]:
+    """Return a function that describes what is wrong with the error of a response that has only an error."""
+
+    def problem(message: Message) -> str:
+        if "error" not in message.object or "result" in message.object:
+            return ""
+        wrong = definition("Error")(message.object["error"])
+        return f"the error: {wrong}" if wrong else ""
+
+    return problem
+
+
+def results_fit(definition: Callable[[str], Check], method: str, name: str, side: Sender = "server") -> Judge:
+    """One side's results for a method fit the definition with this name."""
+
+    def found(traffic: Traffic) -> list[Message]:
+        return [r.answer for r in traffic.requests(OTHER[side], method) if r.answer is not None and r.succeeded]
+
+    def problem(answer: Message) -> str:
+        wrong = definition(name)(answer.object.get("result"))
+        return f"the result of {method}: {wrong}" if wrong else ""
+
+    return every(found, problem, lambda: skipped(f"{method} was never answered with a result"))
+
+
+def params_fit(
+    definition: Callable[[str], Check], method: str, name: str, side: Sender = "server", *, notification: bool = False
+) -> Judge:
+    """One side's params of a request or notification fit the definition with this name."""
+
+    def found(traffic: Traffic) -> list[Message]:
+        return traffic.notifications(side, method) if notification else traffic.requests(side, method)
+
+    def problem(message: Message) -> str:
+        wrong = definition(name)(message.object.get("params"))
+        return f"the params of {method}: {wrong}" if wrong else ""
+
+    return every(found, problem, lambda: skipped(f"the program never sent {method}"))
+
+
 def responses_match(traffic: Traffic, side: Sender = "server") -> Verdict:
     """Each response matches a pending request, and each request has at most one response."""
     # After malformed lines, an error without an id answers one of them. So does a response with the id of a request in
     # a batch, or in a line that is not quite UTF-8.
-    other: Sender = "client" if side == "server" else "server"
+    other = OTHER[side]
     waiting = {str(m.id) for m in traffic.sent(other) if m.is_request and m.answer is None}
     unread = b"".join(m.line for m in traffic.sent(other) if not m.object)
     for message in responses(traffic, side):
@@ -211,7 +246,7 @@ def responses_match(traffic: Traffic, side: Sender = "server") -> Verdict:
 
 def notifications_unanswered(traffic: Traffic, side: Sender = "server") -> Verdict:
     """No notification is answered with a response without an id."""
-    other: Sender = "client" if side == "server" else "server"
+    other = OTHER[side]
     if traffic.marks("malformed") or any(m.problem or not m.object for m in traffic.sent(other)):
         return skipped("lines without an id were also sent")
     if not any(message.is_notification for message in traffic.sent(other)):
@@ -227,7 +262,7 @@ def ids_preserved(traffic: Traffic, side: Sender = "server") -> Verdict:
     sent = [entry.value for entry in traffic.marks("id")]
     if not sent:
         return not_tested("the requests were not sent")
-    other: Sender = "client" if side == "server" else "server"
+    other = OTHER[side]
     asked = {id_key(message.id): message for message in traffic.sent(other) if message.is_request}
     answered_ids = {id_key(message.id) for message in responses(traffic, side)}
     for value in sent:
@@ -248,7 +283,7 @@ def all_answered(*labels: str, user: frozenset[str] = frozenset(), side: Sender 
     Requests under other marks do not count, because other requirements cover them. Neither do methods in `user`, which
     wait for a person. After a malformed or oversized line there is no verdict, because a program may stop there.
     """
-    other: Sender = "client" if side == "server" else "server"
+    other = OTHER[side]
 
     def judge(traffic: Traffic) -> Verdict:
         if traffic.marks("long-line") or any(message.problem or not message.object for message in traffic.sent(other)):

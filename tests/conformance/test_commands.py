@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from conformance.cli import COMMANDS, main
-from tests.conformance.suite_runs import PEERS, defect, suite, transcript_of
+from tests.conformance.suite_runs import PEERS, SUBJECTS, defect, suite, transcript_of
 from tests.support.quick import first_is_quick
 
 AGENT = [sys.executable, str(PEERS / "run_acp_agent.py")]
@@ -145,9 +145,10 @@ def test_explain_shows_quote_and_violation(capsys: pytest.CaptureFixture[str]) -
     assert "cancelling.py, line" in text
 
 
-def test_every_requirement_can_be_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", *(row.id for row in suite().requirements)]) == 0
-    assert capsys.readouterr().out.count("Violation:") == len(suite().requirements)
+@pytest.mark.parametrize("of", SUBJECTS)
+def test_every_requirement_can_be_explained(of: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", *(row.id for row in suite(of).requirements)]) == 0
+    assert capsys.readouterr().out.count("Violation:") == len(suite(of).requirements)
 
 
 def test_requirements_are_listed_by_level_and_word(capsys: pytest.CaptureFixture[str]) -> None:

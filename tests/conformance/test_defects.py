@@ -96,6 +96,8 @@ SHOWN_BY = {
         "ACP2-A-RPC-002": "list",
         "ACP2-A-RPC-003": "resume-cursor",
         "ACP2-A-RPC-004": "list",
+        "ACP2-A-RPC-005": "unknown-methods",
+        "ACP2-A-RPC-007": "tool-turn",
         "ACP2-A-RPC-010": "list",
     },
     "acp-client": {

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from conformance.driver import Answer, Driver, StoppedError
-from conformance.suites.acp1 import session_of
+from conformance.suites.acp1 import definition, prose, session_of
+from conformance.suites.jsonrpc_rules import Subject
+from conformance.suites.jsonrpc_scenarios import Probe
 from conformance.traffic import Message, Traffic, id_key
 from conformance.values import Object, as_list, as_object, as_text, at, is_object
 
@@ -27,6 +29,16 @@ FULL: Final[Object] = {
 NONE: Final[Object] = {}
 QUIET: Final = 0.5
 """Seconds of silence to expect after a turn."""
+AGENT: Final = Subject(
+    "agent",
+    prose,
+    definition,
+    may_refuse=(
+        *("authenticate", "logout", "relative-cwd", "without-cwd", "cwd-number", "again", "bad-cursor"),
+        *("delete", "delete-again", "close", "prompt", "no-params"),
+        *("set-mode", "unknown-mode", "set-option", "unknown-option", "unknown-value"),
+    ),
+)
 
 
 def initialize(driver: Driver, capabilities: Object = FULL, version: object = VERSION) -> Object:
@@ -54,6 +66,12 @@ def open_session(driver: Driver, **more: Any) -> str:
     if not session:
         raise StoppedError("session/new was answered without a sessionId")
     return session
+
+
+def open_probe(driver: Driver) -> Probe:
+    """Begin as a client without capabilities. Return the connection with session/new as its probe."""
+    begin(driver, NONE)
+    return Probe(driver, "session/new", new_session_params(driver))
 
 
 def text_block(text: str) -> Object:

@@ -2,51 +2,44 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
-from conformance.driver import Driver, encode_line, request_message
-from conformance.judging import PASS, Requirement, Verdict, answered, answered_or_refused, failed, skipped, survived
+from conformance.driver import Driver
+from conformance.judging import PASS, Requirement, Verdict, answered, failed, skipped
 from conformance.suite import Scenario
-from conformance.suites.acp1 import prose, schema
+from conformance.suites import jsonrpc_rules as rules
+from conformance.suites.acp1 import INVALID_JSON, LINE, SAME_ID, UTF8, prose
 from conformance.suites.acp1_agent.client import (
+    AGENT,
     NONE,
     begin,
     finish_turn,
     initialize,
     is_working,
     new_session_params,
+    open_probe,
     open_session,
     prompt_params,
     start_turn,
     text_block,
 )
-from conformance.suites.jsonrpc import (
+from conformance.suites.jsonrpc import exits_after_input, no_processes_left
+from conformance.suites.jsonrpc_rules import REPLY_QUOTE
+from conformance.suites.jsonrpc_scenarios import (
     MALFORMED_LINES,
-    NOT_UTF8_LINE,
-    REPLY_QUOTE,
-    UNASKED_RESPONSES,
     UNUSUAL_TEXT,
-    WIDE_TEXT,
-    exits_after_input,
-    malformed_answered,
-    messages_only,
-    newline_at_end,
-    no_lone_surrogates,
-    no_processes_left,
-    utf8,
+    Probe,
+    byte_order_mark,
+    lone_surrogate,
+    long_line,
+    running,
+    scenarios,
 )
 from conformance.traffic import Traffic
-from conformance.values import Object
 
 _MESSAGE = "The agent MUST NOT write anything to its `stdout` that is not a valid ACP message."
-_LINE = "Messages are delimited by newlines (`\\n`), and MUST NOT contain embedded newlines."
-_ID = (
-    "If there was an error in detecting the id in the Request object (e.g. Parse error/Invalid "
-    "Request), it MUST be Null."
-)
-
 _PIPE: Final = 65_536
 """Bytes in a Linux pipe by default."""
 
@@ -68,146 +61,22 @@ def _answers_meanwhile(traffic: Traffic) -> Verdict:
 
 
 REQUIREMENTS: Final = (
-    Requirement(
-        "ACP1-A-FRAME-001",
-        "mandatory",
-        "The agent writes only messages to standard output, one per line.",
-        prose("transports", _MESSAGE),
-        messages_only,
-        violation="a line of standard output: Loading model ...",
-    ),
-    Requirement(
-        "ACP1-A-FRAME-002",
-        "mandatory",
-        "The agent's messages are UTF-8.",
-        prose("transports", "JSON-RPC messages MUST be UTF-8 encoded."),
-        utf8,
-        violation='{"jsonrpc":"2.0","method":"session/update", ... "text":"caf\\xe9"}',
-    ),
-    Requirement(
-        "ACP1-A-FRAME-003",
-        "mandatory",
-        "The agent ends each message with a newline, including the last one.",
-        prose("transports", _LINE),
-        newline_at_end,
-        violation='{"jsonrpc":"2.0","id":1,"result":{}} and no newline before the agent exits',
-    ),
-    Requirement(
-        "ACP1-A-FRAME-004",
-        "informational",
-        "The agent's strings contain no lone surrogates.",
-        prose("transports", "JSON-RPC messages MUST be UTF-8 encoded."),
-        no_lone_surrogates,
-        violation='"text":"\\ud83d"',
-    ),
-    Requirement(
-        "ACP1-A-FRAME-005",
-        "mandatory",
-        "The agent accepts a message in many small pieces.",
-        prose("transports", _LINE),
-        answered("split", expect="result"),
-        scenario="split-writes",
-        violation="the second half of a line, treated as a separate message",
-    ),
-    Requirement(
-        "ACP1-A-FRAME-006",
-        "mandatory",
-        "The agent accepts several messages in one write.",
-        prose("transports", _LINE),
-        answered("joined-1", "joined-2", "joined-3", expect="result"),
-        scenario="joined-writes",
-        violation="one of three requests answered",
-    ),
-    Requirement(
-        "ACP1-A-FRAME-007",
-        "mandatory",
-        "The agent accepts line separators and characters outside the basic plane in strings.",
-        prose("transports", "JSON-RPC messages MUST be UTF-8 encoded."),
-        answered("prompt", expect="result"),
-        scenario="unusual-characters",
-        violation="a message split at U+2028",
-    ),
-    Requirement(
-        "ACP1-A-FRAME-008",
-        "informational",
-        "The agent keeps working after an escaped lone surrogate.",
-        prose("transports", "JSON-RPC messages MUST be UTF-8 encoded."),
-        survived,
-        scenario="lone-surrogate",
-        violation="an agent that exits",
-    ),
-    Requirement(
-        "ACP1-A-FRAME-009",
-        "advisory",
-        "The agent keeps working after lines that are not messages.",
-        schema("/$defs/ErrorCode/anyOf/0", "Invalid JSON was received by the server."),
-        survived,
-        scenario="malformed-lines",
-        violation="an agent that exits at the line `[]`",
-    ),
-    Requirement(
-        "ACP1-A-FRAME-010",
-        "advisory",
-        "The agent answers lines that are not messages with a parse error or an invalid request error.",
-        schema("/$defs/ErrorCode/anyOf/0", "Invalid JSON was received by the server."),
-        malformed_answered,
-        scenario="malformed-lines",
-        violation="silence",
-    ),
-    Requirement(
-        "ACP1-A-FRAME-011",
-        "informational",
-        "The agent keeps working after a line that is not UTF-8.",
-        prose("transports", "JSON-RPC messages MUST be UTF-8 encoded."),
-        survived,
-        scenario="not-utf8",
-        violation="an agent that exits",
-    ),
-    Requirement(
-        "ACP1-A-FRAME-012",
-        "informational",
-        "The agent ignores empty lines.",
-        prose("transports", _LINE),
-        survived,
-        scenario="blank-lines",
-        violation="an agent that exits",
-    ),
-    Requirement(
-        "ACP1-A-FRAME-013",
-        "informational",
-        "The agent accepts a line that ends with CR LF, because JSON allows CR as white space.",
-        prose("transports", _LINE),
-        answered("crlf", expect="result"),
-        scenario="crlf",
-        violation="silence",
-    ),
-    Requirement(
-        "ACP1-A-FRAME-014",
-        "informational",
-        "The agent accepts a byte order mark before the first message, or answers it with an error.",
-        prose("transports", "JSON-RPC messages MUST be UTF-8 encoded."),
-        answered_or_refused("bom"),
-        scenario="byte-order-mark",
-        violation="silence",
-    ),
-    Requirement(
-        "ACP1-A-FRAME-015",
-        "informational",
-        "The agent keeps working after a line of 50 MB, accepted or not.",
-        prose("transports", _LINE),
-        survived,
-        scenario="long-line",
-        violation="an agent whose reader stops at 64 KiB",
-    ),
-    Requirement(
-        "ACP1-A-FRAME-016",
-        "informational",
-        "The agent keeps working after responses to no request.",
-        schema("/$defs/RequestId", "The Server MUST reply with the same value in the Response object if included."),
-        survived,
-        scenario="unasked-response",
-        violation="an agent that exits",
-    ),
+    rules.MESSAGES_ONLY.of(AGENT, "ACP1-A-FRAME-001", prose("transports", _MESSAGE)),
+    rules.UTF8.of(AGENT, "ACP1-A-FRAME-002", UTF8),
+    rules.NEWLINE_AT_END.of(AGENT, "ACP1-A-FRAME-003", LINE),
+    rules.NO_LONE_SURROGATES.of(AGENT, "ACP1-A-FRAME-004", UTF8),
+    rules.SPLIT_WRITES.of(AGENT, "ACP1-A-FRAME-005", LINE),
+    rules.JOINED_WRITES.of(AGENT, "ACP1-A-FRAME-006", LINE),
+    rules.UNUSUAL_CHARACTERS.of(AGENT, "ACP1-A-FRAME-007", UTF8),
+    rules.LONE_SURROGATE.of(AGENT, "ACP1-A-FRAME-008", UTF8),
+    rules.SURVIVES_MALFORMED_LINES.of(AGENT, "ACP1-A-FRAME-009", INVALID_JSON),
+    rules.ANSWERS_MALFORMED_LINES.of(AGENT, "ACP1-A-FRAME-010", INVALID_JSON),
+    rules.NOT_UTF8.of(AGENT, "ACP1-A-FRAME-011", UTF8),
+    rules.BLANK_LINES.of(AGENT, "ACP1-A-FRAME-012", LINE),
+    rules.CR_LF.of(AGENT, "ACP1-A-FRAME-013", LINE),
+    rules.BYTE_ORDER_MARK.of(AGENT, "ACP1-A-FRAME-014", UTF8),
+    rules.LONG_LINE.of(AGENT, "ACP1-A-FRAME-015", LINE),
+    rules.UNASKED_RESPONSE.of(AGENT, "ACP1-A-FRAME-016", SAME_ID),
     Requirement(
         "ACP1-A-FRAME-017",
         "informational",
@@ -266,104 +135,30 @@ REQUIREMENTS: Final = (
 # --- scenarios --------------------------------------------------------------------------------------------------------
 
 
-def _alive(driver: Driver) -> None:
-    """End a scenario: the agent still opens a session."""
-    request = driver.request("session/new", new_session_params(driver), label="alive")
-    driver.response(request)
-
-
-def _run_split(driver: Driver) -> None:
-    begin(driver)
-    request = driver.new_id()
-    driver.mark("split", request)
-    message = request_message(request, "session/new", new_session_params(driver, _meta={"text": WIDE_TEXT}))
-    data = encode_line(message)
-    step = max(1, len(data) // 16)
-    for start in range(0, len(data), step):
-        driver.send_bytes(data[start : start + step])
-        driver.pause(0.01)
-    driver.response(request)
-
-
-def _run_joined(driver: Driver) -> None:
-    begin(driver)
-    requests = [driver.new_id() for _ in range(3)]
-    for label, request in zip(("joined-1", "joined-2", "joined-3"), requests, strict=True):
-        driver.mark(label, request)
-    driver.send_bytes(
-        b"".join(encode_line(request_message(one, "session/new", new_session_params(driver))) for one in requests)
-    )
-    for request in requests:
-        driver.response(request)
+_run = partial(running, open_probe)
 
 
 def _run_unusual(driver: Driver) -> None:
     begin(driver)
     session = open_session(driver)
     text = f"{driver.options.prompt} {UNUSUAL_TEXT}"
-    request = driver.request("session/prompt", prompt_params(session, text_block(text)), label="prompt")
+    request = driver.request("session/prompt", prompt_params(session, text_block(text)), label="unusual")
     finish_turn(driver, request)
 
 
 def _run_escaped(driver: Driver) -> None:
     begin(driver)
-    session = open_session(driver)
-    request = driver.new_id()
-    driver.mark("prompt", request)
-    params = prompt_params(session, text_block(f"{driver.options.prompt} \ud83d"))
-    driver.send_bytes(json.dumps(request_message(request, "session/prompt", params)).encode() + b"\n")
-    driver.response(
-        request, driver.options.scenario_timeout / 2
-    )  # an agent that does not read the line does not answer
+    params = prompt_params(open_session(driver), text_block(driver.options.prompt))
+    lone_surrogate("\ud83d", driver.options.scenario_timeout / 2)(Probe(driver, "session/prompt", params))
     _alive(driver)
-
-
-def _run_lines(*lines: bytes) -> Callable[[Driver], None]:
-    """Send lines that are not requests. Each may be answered with an error without an id."""
-
-    def run(driver: Driver) -> None:
-        begin(driver, NONE)
-        for one in lines:
-            driver.mark("malformed", one.decode(errors="replace")[:80])
-            driver.send_bytes(one)
-            driver.pause(0.1)
-        _alive(driver)
-
-    return run
-
-
-def _run_crlf(driver: Driver) -> None:
-    begin(driver, NONE)
-    request = driver.new_id()
-    driver.mark("crlf", request)
-    driver.send_bytes(
-        encode_line(request_message(request, "session/new", new_session_params(driver))).replace(b"\n", b"\r\n")
-    )
-    driver.response(request)
 
 
 def _run_bom(driver: Driver) -> None:
-    request = driver.new_id()
-    driver.mark("bom", request)
-    params: Object = {"protocolVersion": 1, "clientCapabilities": {}}
-    driver.send_bytes(b"\xef\xbb\xbf" + encode_line(request_message(request, "initialize", params)))
-    driver.response(request)
+    byte_order_mark(Probe(driver, "initialize", {"protocolVersion": 1, "clientCapabilities": {}}))
 
 
-def _run_long(driver: Driver) -> None:
-    begin(driver, NONE)
-    driver.mark("long-line", driver.options.long_line)
-    head = encode_line({"jsonrpc": "2.0", "method": "_rewindow_conformance/long", "params": {"text": ""}})
-    driver.send_bytes(head.replace(b'""', b'"' + b"x" * driver.options.long_line + b'"'), generated=True)
-    _alive(driver)
-
-
-def _run_ids(driver: Driver) -> None:
-    begin(driver, NONE)
-    for value in ("a string", "7", "", 0, -1, 2**53 - 1):
-        driver.request("session/new", new_session_params(driver), label="id", request_id=value)
-        driver.response(value)
-    _alive(driver)
+def _alive(driver: Driver) -> None:
+    Probe(driver, "session/new", new_session_params(driver)).alive()
 
 
 def _run_unknown(driver: Driver) -> None:
@@ -424,22 +219,15 @@ def _run_end_unread(driver: Driver) -> None:
 
 
 SCENARIOS: Final = (
-    Scenario("split-writes", "Sends a message in many small writes, some of which split a character.", _run_split),
-    Scenario("joined-writes", "Sends three messages in one write.", _run_joined),
+    *scenarios(_run, (*MALFORMED_LINES, b"[]\n")),
     Scenario(
         "unusual-characters", "Prompts with line separators and characters outside the basic plane.", _run_unusual
     ),
     Scenario("lone-surrogate", "Prompts with an escaped lone surrogate.", _run_escaped),
-    Scenario(
-        "malformed-lines", "Sends lines that are not JSON or not messages.", _run_lines(*MALFORMED_LINES, b"[]\n")
-    ),
-    Scenario("blank-lines", "Sends empty lines.", _run_lines(b"\n", b"   \n", b"\r\n")),
-    Scenario("not-utf8", "Sends a line that is not UTF-8.", _run_lines(NOT_UTF8_LINE)),
-    Scenario("unasked-response", "Sends responses to no request.", _run_lines(*UNASKED_RESPONSES)),
-    Scenario("crlf", "Ends a line with CR LF.", _run_crlf),
     Scenario("byte-order-mark", "Sends a byte order mark before the first message.", _run_bom),
-    Scenario("long-line", "Sends a notification of 50 MB.", _run_long, alone=True),
-    Scenario("ids", "Sends requests with ids of various types and sizes.", _run_ids),
+    Scenario(
+        "long-line", "Sends a notification of 50 MB.", _run(long_line("_rewindow_conformance/long"), True), alone=True
+    ),
     Scenario("unknown-methods", "Sends unknown requests and notifications.", _run_unknown),
     Scenario("client-methods", "Calls the client's methods on the agent.", _run_unadvertised),
     Scenario(

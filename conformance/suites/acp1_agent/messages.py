@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.driver import METHOD_NOT_FOUND
 from conformance.judging import (
     PASS,
     Requirement,
@@ -18,31 +17,25 @@ from conformance.judging import (
     skipped,
     survived,
 )
+from conformance.suites import jsonrpc_rules as rules
 from conformance.suites.acp1 import (
-    definition,
-    error_problem,
+    DECLARED_VERSION,
+    ERROR_FIELDS,
+    EXTENSION_REQUEST,
+    ID_TYPES,
+    IGNORED_NOTIFICATION,
+    METHOD_NAMES,
+    OWN_FIELDS,
+    SAME_ID,
+    UNKNOWN_EXTENSION,
+    UNKNOWN_METHOD,
     messages_fit,
-    method_problem,
-    no_own_fields,
     prose,
     schema,
 )
-from conformance.suites.jsonrpc import (
-    REPLY_QUOTE,
-    RESULT_OR_ERROR_QUOTE,
-    all_answered,
-    error_code_is,
-    form_problem,
-    ids_preserved,
-    message_objects,
-    no_message,
-    notifications_unanswered,
-    own_ids_are_valid,
-    refused_with_error,
-    responses,
-    responses_match,
-    version_problem,
-)
+from conformance.suites.acp1_agent.client import AGENT
+from conformance.suites.jsonrpc import refused_with_error
+from conformance.suites.jsonrpc_rules import REPLY_QUOTE
 from conformance.traffic import Message, Traffic
 from conformance.values import as_text
 
@@ -56,9 +49,6 @@ def _invalid_params(traffic: Traffic) -> Verdict:
     return PASS if requests else not_tested("nothing was answered")
 
 
-_SAME = "The Server MUST reply with the same value in the Response object if included."
-
-
 def _errors(traffic: Traffic) -> list[Message]:
     return [message for message in traffic.sent("server") if message.is_response and message.error]
 
@@ -67,13 +57,6 @@ def _wordy(answer: Message) -> str:
     text = as_text(answer.error.get("message"))
     return "" if text.strip() and len(text.splitlines()) == 1 else f"the message of an error is {text[:60]!r}"
 
-
-_REFUSED: Final = (
-    *("authenticate", "logout", "relative-cwd", "without-cwd", "cwd-number", "again", "bad-cursor"),
-    *("delete", "delete-again", "close", "prompt", "no-params"),
-    *("set-mode", "unknown-mode", "set-option", "unknown-option", "unknown-value"),
-)
-"""Marks of requests that an agent may refuse, because their requirement is advice or asks for no more."""
 
 _OTHERS: Final = (
     "AuthenticateResponse",
@@ -90,154 +73,20 @@ _OTHERS: Final = (
 
 
 REQUIREMENTS: Final = (
-    Requirement(
-        "ACP1-A-RPC-001",
-        "mandatory",
-        "Every message of the agent declares JSON-RPC 2.0.",
-        schema("/anyOf/0/properties/jsonrpc", '"enum": ["2.0"]'),
-        every(message_objects, version_problem, no_message),
-        violation='{"id":1,"result":{}}',
-    ),
-    Requirement(
-        "ACP1-A-RPC-002",
-        "mandatory",
-        "A response of the agent has either a result or an error.",
-        prose("json-rpc", RESULT_OR_ERROR_QUOTE),
-        every(message_objects, form_problem, no_message),
-        violation='{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":-32603,"message":"Internal error"}}',
-    ),
-    Requirement(
-        "ACP1-A-RPC-003",
-        "mandatory",
-        "An error of the agent has an integer code and a message.",
-        schema("/$defs/Error/required", '["code", "message"]'),
-        every(responses, error_problem, no_message),
-        violation='{"jsonrpc":"2.0","id":1,"error":"no such session"}',
-    ),
-    Requirement(
-        "ACP1-A-RPC-004",
-        "mandatory",
-        "The agent answers only requests, and each of them once.",
-        prose("json-rpc", "It MUST be the same as the value of the id member in the Request Object."),
-        responses_match,
-        violation="two responses with the id 3",
-    ),
-    Requirement(
-        "ACP1-A-RPC-005",
-        "mandatory",
-        "The agent answers no notification.",
-        prose(
-            "json-rpc", "The Server MUST NOT reply to a Notification, including those that are within a batch request."
-        ),
-        notifications_unanswered,
-        violation='{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"Method not found"}}',
-    ),
-    Requirement(
-        "ACP1-A-RPC-006",
-        "mandatory",
-        "The agent's responses repeat ids exactly, whatever their type.",
-        schema("/$defs/RequestId", _SAME),
-        ids_preserved,
-        scenario="ids",
-        violation='the request with the id "7" answered with the id 7',
-    ),
-    Requirement(
-        "ACP1-A-RPC-007",
-        "mandatory",
-        "The agent's own requests have valid ids, and pending requests have different ones.",
-        schema("/$defs/RequestId", "MUST contain a String, Number, or NULL value if included."),
-        own_ids_are_valid(definition("RequestId")),
-        violation="two permissions asked for with the id 1",
-    ),
-    Requirement(
-        "ACP1-A-RPC-008",
-        "advisory",
-        "The agent calls only methods of the protocol, or methods that begin with an underscore.",
-        prose(
-            "extensibility",
-            (
-                "implementations **MAY** expose and call custom JSON-RPC requests as long as their "
-                "name starts with an underscore (`_`)."
-            ),
-        ),
-        every(
-            lambda t: [m for m in message_objects(t) if m.method],
-            method_problem,
-            lambda: skipped("the agent called nothing"),
-        ),
-        violation='{"jsonrpc":"2.0","method":"status/changed","params":{}}',
-    ),
-    Requirement(
-        "ACP1-A-RPC-009",
-        "mandatory",
-        "The agent adds no fields of its own to protocol types outside `_meta`.",
-        prose(
-            "extensibility",
-            (
-                "Implementations **MUST NOT** add any custom fields at the root of a type that's "
-                "part of the specification."
-            ),
-        ),
-        no_own_fields("server"),
-        violation='{"stopReason":"end_turn","durationMs":120}',
-    ),
-    Requirement(
-        "ACP1-A-RPC-010",
-        "mandatory",
-        "The agent answers an unknown method of the protocol.",
-        prose("json-rpc", REPLY_QUOTE),
-        answered("unknown"),
-        scenario="unknown-methods",
-        violation="silence",
-    ),
-    Requirement(
-        "ACP1-A-RPC-011",
-        "advisory",
-        "The answer to an unknown method is the error -32601.",
-        schema("/$defs/ErrorCode/anyOf/2", "The method does not exist or is not available."),
-        error_code_is("unknown", METHOD_NOT_FOUND, instead_of_result=True),
-        scenario="unknown-methods",
-        violation='"code":-32603',
-    ),
-    Requirement(
-        "ACP1-A-RPC-012",
-        "mandatory",
-        "The agent answers every extension request, known or not.",
-        prose(
-            "extensibility",
-            "Upon receiving a custom request, implementations **MUST** respond accordingly with the provided `id`:",
-        ),
-        answered("extension"),
-        scenario="unknown-methods",
-        violation="silence",
-    ),
-    Requirement(
-        "ACP1-A-RPC-013",
-        "advisory",
-        "The agent answers an unknown extension request with -32601.",
-        prose(
-            "extensibility",
-            (
-                "If the receiving end doesn't recognize the custom method name, it should respond "
-                'with the standard "Method not found" error:'
-            ),
-        ),
-        error_code_is("extension", METHOD_NOT_FOUND, instead_of_result=True),
-        scenario="unknown-methods",
-        violation='{"result":null}',
-    ),
-    Requirement(
-        "ACP1-A-RPC-014",
-        "advisory",
-        "The agent ignores unknown notifications.",
-        prose(
-            "extensibility",
-            "Unlike with custom requests, implementations **SHOULD** ignore unrecognized notifications.",
-        ),
-        survived,
-        scenario="unknown-methods",
-        violation="an agent that exits",
-    ),
+    rules.VERSION.of(AGENT, "ACP1-A-RPC-001", DECLARED_VERSION),
+    rules.RESULT_OR_ERROR.of(AGENT, "ACP1-A-RPC-002"),
+    rules.ERROR_SHAPE.of(AGENT, "ACP1-A-RPC-003", ERROR_FIELDS),
+    rules.ANSWERS_ONCE.of(AGENT, "ACP1-A-RPC-004"),
+    rules.NOTIFICATIONS.of(AGENT, "ACP1-A-RPC-005"),
+    rules.IDS.of(AGENT, "ACP1-A-RPC-006", SAME_ID),
+    rules.OWN_IDS.of(AGENT, "ACP1-A-RPC-007", ID_TYPES),
+    METHOD_NAMES.of(AGENT, "ACP1-A-RPC-008"),
+    OWN_FIELDS.of(AGENT, "ACP1-A-RPC-009"),
+    rules.UNKNOWN_METHOD.of(AGENT, "ACP1-A-RPC-010"),
+    rules.UNKNOWN_METHOD_CODE.of(AGENT, "ACP1-A-RPC-011", UNKNOWN_METHOD),
+    EXTENSION_REQUEST.of(AGENT, "ACP1-A-RPC-012"),
+    UNKNOWN_EXTENSION.of(AGENT, "ACP1-A-RPC-013"),
+    rules.UNKNOWN_NOTIFICATIONS.of(AGENT, "ACP1-A-RPC-014", IGNORED_NOTIFICATION, scenario="unknown-methods"),
     Requirement(
         "ACP1-A-RPC-015",
         "mandatory",
@@ -274,14 +123,7 @@ REQUIREMENTS: Final = (
         scenario="wrong-params",
         violation="an agent that exits",
     ),
-    Requirement(
-        "ACP1-A-RPC-019",
-        "mandatory",
-        "The agent answers every request.",
-        prose("json-rpc", REPLY_QUOTE),
-        all_answered(*_REFUSED),
-        violation="silence",
-    ),
+    rules.EVERY_REQUEST.of(AGENT, "ACP1-A-RPC-019"),
     Requirement(
         "ACP1-A-RPC-021",
         "advisory",

@@ -244,8 +244,6 @@ def _still_answers(traffic: Traffic) -> Verdict:
 
 keeps_working: Final = if_probed(_still_answers)
 """The client answers after the act as it did before."""
-answers_unusual_form: Final = if_probed(answered("asked"))
-"""The client answers a request in an unusual form as it answered the usual form."""
 
 
 def tolerates_early_messages(traffic: Traffic) -> Verdict:

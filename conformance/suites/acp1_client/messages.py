@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Final
 
-from conformance.driver import METHOD_NOT_FOUND, encode_line, request_message
-from conformance.judging import PASS, Requirement, Verdict, every, failed, not_tested, skipped, unanswered_reason
+from conformance.judging import PASS, Requirement, Verdict, failed, not_tested, skipped, unanswered_reason
 from conformance.suite import Scenario
+from conformance.suites import jsonrpc_rules as rules
 from conformance.suites.acp1 import (
+    DECLARED_VERSION,
+    ERROR_FIELDS,
+    EXTENSION_REQUEST,
+    ID_TYPES,
+    IGNORED_NOTIFICATION,
+    INVALID_JSON,
+    LINE,
+    METHOD_NAMES,
+    OWN_FIELDS,
+    SAME_ID,
+    UNKNOWN_EXTENSION,
+    UNKNOWN_METHOD,
+    UTF8,
     definition,
-    error_problem,
     messages_fit,
-    method_problem,
-    no_own_fields,
     prose,
     schema,
 )
@@ -24,61 +32,27 @@ from conformance.suites.acp1_client.agent import (
     InTurn,
     Turn,
     answered,
-    answers_unusual_form,
     if_probed,
     keeps_working,
     marked,
     then_probe,
 )
-from conformance.suites.jsonrpc import (
+from conformance.suites.jsonrpc import all_answered, no_processes_left
+from conformance.suites.jsonrpc_rules import REPLY_QUOTE, Subject
+from conformance.suites.jsonrpc_scenarios import (
     MALFORMED_LINES,
-    NOT_UTF8_LINE,
-    REPLY_QUOTE,
-    RESULT_OR_ERROR_QUOTE,
-    UNASKED_RESPONSES,
     UNUSUAL_TEXT,
-    WIDE_TEXT,
-    all_answered,
-    error_code_is,
-    form_problem,
-    ids_preserved,
-    message_objects,
-    messages_only,
-    newline_at_end,
-    no_lone_surrogates,
-    no_message,
-    no_processes_left,
-    notifications_unanswered,
-    own_ids_are_valid,
-    responses,
-    responses_match,
-    utf8,
-    version_problem,
+    Act,
+    Probe,
+    long_line,
+    scenarios,
 )
-from conformance.traffic import Message, Traffic
+from conformance.traffic import Traffic
 
 _MESSAGE = "The client **MUST NOT** write anything to the agent's `stdin` that is not a valid ACP message."
-_LINE = "Messages are delimited by newlines (`\\n`), and **MUST NOT** contain embedded newlines."
-_UTF8 = "JSON-RPC messages **MUST** be UTF-8 encoded."
 
 
-# --- JSON-RPC ---------------------------------------------------------------------------------------------------------
-
-
-def _objects(traffic: Traffic) -> list[Message]:
-    return message_objects(traffic, SIDE)
-
-
-def _responses(traffic: Traffic) -> list[Message]:
-    return responses(traffic, SIDE)
-
-
-def _calls(traffic: Traffic) -> list[Message]:
-    return [message for message in _objects(traffic) if message.method]
-
-
-def _no_response() -> Verdict:
-    return skipped("the client received no request")
+# --- judges -----------------------------------------------------------------------------------------------------------
 
 
 def _refuses_unadvertised(traffic: Traffic) -> Verdict:
@@ -119,133 +93,44 @@ _OTHERS: Final = (
     "ReleaseTerminalResponse",
 )
 
+_CLIENT: Final = Subject(
+    "client",
+    prose,
+    definition,
+    side=SIDE,
+    output="the agent's standard input",
+    survived=keeps_working,
+    accepts=lambda *labels: if_probed(answered(*labels)),
+    if_probed=if_probed,
+)
+
 
 # --- requirements -----------------------------------------------------------------------------------------------------
 
 
 REQUIREMENTS: Final = (
-    Requirement(
-        "ACP1-C-FRAME-001",
-        "mandatory",
-        "The client writes only messages to the agent's standard input, one per line.",
-        prose("transports", _MESSAGE),
-        partial(messages_only, side=SIDE),
-        violation="a line of the agent's standard input: Connecting ...",
-    ),
-    Requirement(
-        "ACP1-C-FRAME-002",
-        "mandatory",
-        "The client's messages are UTF-8.",
-        prose("transports", _UTF8),
-        partial(utf8, side=SIDE),
-        violation='{"jsonrpc":"2.0","method":"session/prompt", ... "text":"caf\\xe9"}',
-    ),
-    Requirement(
-        "ACP1-C-FRAME-003",
-        "mandatory",
-        "The client ends each message with a newline, including the last one.",
-        prose("transports", _LINE),
-        partial(newline_at_end, side=SIDE),
-        violation='{"jsonrpc":"2.0","id":1,"result":{}} and no newline before the client ends',
-    ),
-    Requirement(
-        "ACP1-C-FRAME-004",
-        "informational",
-        "The client's strings contain no lone surrogates.",
-        prose("transports", _UTF8),
-        partial(no_lone_surrogates, side=SIDE),
-        violation='"text":"\\ud83d"',
-    ),
-    Requirement(
-        "ACP1-C-FRAME-005",
-        "mandatory",
-        "The client accepts a message in many small pieces.",
-        prose("transports", _LINE),
-        answers_unusual_form,
-        scenario="split-writes",
-        violation="the second half of a line, treated as a separate message",
-    ),
-    Requirement(
-        "ACP1-C-FRAME-006",
-        "mandatory",
-        "The client accepts several messages in one write.",
-        prose("transports", _LINE),
-        answers_unusual_form,
-        scenario="joined-writes",
-        violation="one of three requests answered",
-    ),
-    Requirement(
-        "ACP1-C-FRAME-007",
-        "mandatory",
-        "The client accepts line separators and characters outside the basic plane in strings.",
-        prose("transports", _UTF8),
-        answers_unusual_form,
-        scenario="unusual-characters",
-        violation="a message split at U+2028",
-    ),
-    Requirement(
-        "ACP1-C-FRAME-008",
-        "informational",
-        "The client accepts a line that ends with CR LF, because JSON allows CR as white space.",
-        prose("transports", _LINE),
-        answers_unusual_form,
-        scenario="crlf",
-        violation="silence",
-    ),
-    Requirement(
-        "ACP1-C-FRAME-009",
-        "advisory",
-        "The client keeps working after lines that are not messages.",
-        schema("/$defs/ErrorCode/anyOf/0", "Invalid JSON was received by the server."),
-        keeps_working,
-        scenario="malformed-lines",
-        violation="a client that ends at the line `[]`",
-    ),
-    Requirement(
-        "ACP1-C-FRAME-010",
-        "informational",
-        "The client ignores empty lines.",
-        prose("transports", _LINE),
-        keeps_working,
-        scenario="blank-lines",
-        violation="a client that ends",
-    ),
-    Requirement(
-        "ACP1-C-FRAME-011",
-        "informational",
-        "The client keeps working after a line that is not UTF-8.",
-        prose("transports", _UTF8),
-        keeps_working,
-        scenario="not-utf8",
-        violation="a client that ends",
-    ),
-    Requirement(
-        "ACP1-C-FRAME-012",
-        "informational",
-        "The client keeps working after responses to no request.",
-        schema("/$defs/RequestId", "The Server MUST reply with the same value in the Response object if included."),
-        keeps_working,
-        scenario="unasked-response",
-        violation="a client that ends",
-    ),
+    rules.MESSAGES_ONLY.of(_CLIENT, "ACP1-C-FRAME-001", prose("transports", _MESSAGE)),
+    rules.UTF8.of(_CLIENT, "ACP1-C-FRAME-002", UTF8),
+    rules.NEWLINE_AT_END.of(_CLIENT, "ACP1-C-FRAME-003", LINE),
+    rules.NO_LONE_SURROGATES.of(_CLIENT, "ACP1-C-FRAME-004", UTF8),
+    rules.SPLIT_WRITES.of(_CLIENT, "ACP1-C-FRAME-005", LINE),
+    rules.JOINED_WRITES.of(_CLIENT, "ACP1-C-FRAME-006", LINE),
+    rules.UNUSUAL_CHARACTERS.of(_CLIENT, "ACP1-C-FRAME-007", UTF8),
+    rules.CR_LF.of(_CLIENT, "ACP1-C-FRAME-008", LINE),
+    rules.SURVIVES_MALFORMED_LINES.of(_CLIENT, "ACP1-C-FRAME-009", INVALID_JSON),
+    rules.BLANK_LINES.of(_CLIENT, "ACP1-C-FRAME-010", LINE),
+    rules.NOT_UTF8.of(_CLIENT, "ACP1-C-FRAME-011", UTF8),
+    rules.UNASKED_RESPONSE.of(_CLIENT, "ACP1-C-FRAME-012", SAME_ID),
     Requirement(
         "ACP1-C-FRAME-013",
         "informational",
         "The client accepts a message of 1 MB, as for the content of a large file.",
-        prose("transports", _LINE),
+        LINE,
         keeps_working,
         scenario="long-line",
         violation="a client whose reader stops at 64 KiB",
     ),
-    Requirement(
-        "ACP1-C-FRAME-014",
-        "informational",
-        "The client keeps working after a line of 50 MB, accepted or not.",
-        prose("transports", _LINE),
-        keeps_working,
-        scenario="very-long-line",
-        violation="a client that ends",
-    ),
+    rules.LONG_LINE.of(_CLIENT, "ACP1-C-FRAME-014", LINE, scenario="very-long-line"),
     Requirement(
         "ACP1-C-FRAME-015",
         "advisory",
@@ -254,150 +139,20 @@ REQUIREMENTS: Final = (
         no_processes_left,
         violation="a terminal's command that outlives its client",
     ),
-    Requirement(
-        "ACP1-C-RPC-001",
-        "mandatory",
-        "Every message of the client declares JSON-RPC 2.0.",
-        schema("/anyOf/0/properties/jsonrpc", '"enum": ["2.0"]'),
-        every(_objects, version_problem, no_message),
-        violation='{"id":1,"method":"initialize","params":{}}',
-    ),
-    Requirement(
-        "ACP1-C-RPC-002",
-        "mandatory",
-        "A response of the client has either a result or an error.",
-        prose("json-rpc", RESULT_OR_ERROR_QUOTE),
-        every(_objects, form_problem, no_message),
-        violation='{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":-32603,"message":"Internal error"}}',
-    ),
-    Requirement(
-        "ACP1-C-RPC-003",
-        "mandatory",
-        "An error of the client has an integer code and a message.",
-        schema("/$defs/Error/required", '["code", "message"]'),
-        every(_responses, error_problem, _no_response),
-        violation='{"jsonrpc":"2.0","id":1,"error":"no such file"}',
-    ),
-    Requirement(
-        "ACP1-C-RPC-004",
-        "mandatory",
-        "The client answers only requests, and each of them once.",
-        prose("json-rpc", "It MUST be the same as the value of the id member in the Request Object."),
-        partial(responses_match, side=SIDE),
-        violation="two responses with the id 3",
-    ),
-    Requirement(
-        "ACP1-C-RPC-005",
-        "mandatory",
-        "The client answers no notification.",
-        prose(
-            "json-rpc", "The Server MUST NOT reply to a Notification, including those that are within a batch request."
-        ),
-        partial(notifications_unanswered, side=SIDE),
-        violation='{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"Method not found"}}',
-    ),
-    Requirement(
-        "ACP1-C-RPC-006",
-        "mandatory",
-        "The client's responses repeat ids exactly, whatever their type.",
-        schema("/$defs/RequestId", "The Server MUST reply with the same value in the Response object if included."),
-        if_probed(partial(ids_preserved, side=SIDE)),
-        scenario="ids",
-        violation='the request with the id "7" answered with the id 7',
-    ),
-    Requirement(
-        "ACP1-C-RPC-007",
-        "mandatory",
-        "The client's own requests have valid ids, and pending requests have different ones.",
-        schema("/$defs/RequestId", "MUST contain a String, Number, or NULL value if included."),
-        own_ids_are_valid(definition("RequestId"), SIDE),
-        violation="session/new with the id of initialize, which was not answered yet",
-    ),
-    Requirement(
-        "ACP1-C-RPC-008",
-        "advisory",
-        "The client calls only methods of the protocol, or methods that begin with an underscore.",
-        prose(
-            "extensibility",
-            (
-                "implementations **MAY** expose and call custom JSON-RPC requests as long as their "
-                "name starts with an underscore (`_`)."
-            ),
-        ),
-        every(_calls, method_problem, lambda: skipped("the client called nothing")),
-        violation='{"jsonrpc":"2.0","id":1,"method":"session/telemetry","params":{}}',
-    ),
-    Requirement(
-        "ACP1-C-RPC-009",
-        "mandatory",
-        "The client adds no fields of its own to protocol types outside `_meta`.",
-        prose(
-            "extensibility",
-            (
-                "Implementations **MUST NOT** add any custom fields at the root of a type that's "
-                "part of the specification."
-            ),
-        ),
-        no_own_fields(SIDE),
-        violation='{"cwd":"/project","mcpServers":[],"theme":"dark"}',
-    ),
-    Requirement(
-        "ACP1-C-RPC-010",
-        "mandatory",
-        "The client answers an unknown method.",
-        prose("json-rpc", REPLY_QUOTE),
-        answered("unknown"),
-        scenario="unknown-methods",
-        violation="silence",
-    ),
-    Requirement(
-        "ACP1-C-RPC-011",
-        "advisory",
-        "The answer to an unknown method is the error -32601.",
-        schema("/$defs/ErrorCode/anyOf/2", "The method does not exist or is not available."),
-        error_code_is("unknown", METHOD_NOT_FOUND, instead_of_result=True, by="server"),
-        scenario="unknown-methods",
-        violation='"code":-32603',
-    ),
-    Requirement(
-        "ACP1-C-RPC-012",
-        "mandatory",
-        "The client answers every extension request, known or not.",
-        prose(
-            "extensibility",
-            "Upon receiving a custom request, implementations **MUST** respond accordingly with the provided `id`:",
-        ),
-        answered("extension"),
-        scenario="unknown-methods",
-        violation="silence",
-    ),
-    Requirement(
-        "ACP1-C-RPC-013",
-        "advisory",
-        "The client answers an unknown extension request with -32601.",
-        prose(
-            "extensibility",
-            (
-                "If the receiving end doesn't recognize the custom method name, it should respond "
-                'with the standard "Method not found" error:'
-            ),
-        ),
-        error_code_is("extension", METHOD_NOT_FOUND, instead_of_result=True, by="server"),
-        scenario="unknown-methods",
-        violation='{"result":null}',
-    ),
-    Requirement(
-        "ACP1-C-RPC-014",
-        "advisory",
-        "The client ignores unknown notifications.",
-        prose(
-            "extensibility",
-            "Unlike with custom requests, implementations **SHOULD** ignore unrecognized notifications.",
-        ),
-        keeps_working,
-        scenario="unknown-notifications",
-        violation="a client that ends",
-    ),
+    rules.VERSION.of(_CLIENT, "ACP1-C-RPC-001", DECLARED_VERSION),
+    rules.RESULT_OR_ERROR.of(_CLIENT, "ACP1-C-RPC-002"),
+    rules.ERROR_SHAPE.of(_CLIENT, "ACP1-C-RPC-003", ERROR_FIELDS),
+    rules.ANSWERS_ONCE.of(_CLIENT, "ACP1-C-RPC-004"),
+    rules.NOTIFICATIONS.of(_CLIENT, "ACP1-C-RPC-005"),
+    rules.IDS.of(_CLIENT, "ACP1-C-RPC-006", SAME_ID),
+    rules.OWN_IDS.of(_CLIENT, "ACP1-C-RPC-007", ID_TYPES),
+    METHOD_NAMES.of(_CLIENT, "ACP1-C-RPC-008"),
+    OWN_FIELDS.of(_CLIENT, "ACP1-C-RPC-009"),
+    rules.UNKNOWN_METHOD.of(_CLIENT, "ACP1-C-RPC-010"),
+    rules.UNKNOWN_METHOD_CODE.of(_CLIENT, "ACP1-C-RPC-011", UNKNOWN_METHOD),
+    EXTENSION_REQUEST.of(_CLIENT, "ACP1-C-RPC-012"),
+    UNKNOWN_EXTENSION.of(_CLIENT, "ACP1-C-RPC-013"),
+    rules.UNKNOWN_NOTIFICATIONS.of(_CLIENT, "ACP1-C-RPC-014", IGNORED_NOTIFICATION),
     Requirement(
         "ACP1-C-RPC-015",
         "advisory",
@@ -436,68 +191,15 @@ REQUIREMENTS: Final = (
 
 
 _LONG: Final = 1024 * 1024
+_LONG_METHOD: Final = "_rewindow_conformance/long"
 
 
-def _run_split(turn: Turn) -> None:
-    driver = turn.driver
-    request = driver.new_id()
-    driver.mark("asked", request)
-    data = encode_line(request_message(request, PROBE, {"text": WIDE_TEXT}))
-    step = max(1, len(data) // 16)
-    for start in range(0, len(data), step):
-        driver.send_bytes(data[start : start + step])
-        driver.pause(0.01)
-    driver.response(request)
-
-
-def _run_joined(turn: Turn) -> None:
-    driver = turn.driver
-    requests = [driver.new_id() for _ in range(3)]
-    for request in requests:
-        driver.mark("asked", request)
-    driver.send_bytes(b"".join(encode_line(request_message(request, PROBE, {})) for request in requests))
-    for request in requests:
-        driver.response(request)
+def _run(act: Act, _: bool = True) -> InTurn:
+    return then_probe(lambda turn: act(Probe(turn.driver, PROBE)))
 
 
 def _run_unusual(turn: Turn) -> None:
-    turn.driver.response(turn.driver.request(PROBE, {"text": UNUSUAL_TEXT, UNUSUAL_TEXT: 1}, label="asked"))
-
-
-def _run_crlf(turn: Turn) -> None:
-    driver = turn.driver
-    request = driver.new_id()
-    driver.mark("asked", request)
-    driver.send_bytes(encode_line(request_message(request, PROBE, {})).replace(b"\n", b"\r\n"))
-    driver.response(request)
-
-
-def _run_lines(*lines: bytes) -> Callable[[Turn], None]:
-    """Send lines that are not requests. Each may be answered with an error without an id."""
-
-    def act(turn: Turn) -> None:
-        for one in lines:
-            turn.driver.mark("malformed", one.decode(errors="replace")[:80])
-            turn.driver.send_bytes(one)
-            turn.driver.pause(0.05)
-
-    return act
-
-
-def _run_long(size: Callable[[Turn], int]) -> Callable[[Turn], None]:
-    def act(turn: Turn) -> None:
-        length = size(turn)
-        turn.driver.mark("long-line", length)
-        head = encode_line({"jsonrpc": "2.0", "method": "_rewindow_conformance/long", "params": {"text": ""}})
-        turn.driver.send_bytes(head.replace(b'""', b'"' + b"x" * length + b'"'), generated=True)
-
-    return act
-
-
-def _run_ids(turn: Turn) -> None:
-    for value in ("a string", "7", "", 0, -1, 2**53 - 1):
-        turn.driver.request(PROBE, {}, label="id", request_id=value)
-        turn.driver.response(value)
+    turn.driver.response(turn.driver.request(PROBE, {"text": UNUSUAL_TEXT, UNUSUAL_TEXT: 1}, label="unusual"))
 
 
 def _run_unknown(turn: Turn) -> None:
@@ -527,32 +229,14 @@ def _run_notifications(turn: Turn) -> None:
 
 
 SCENARIOS: Final = (
-    Scenario(
-        "split-writes", "Sends a request in many small writes, some of which split a character.", then_probe(_run_split)
-    ),
-    Scenario("joined-writes", "Sends three requests in one write.", then_probe(_run_joined)),
+    *scenarios(_run, (*MALFORMED_LINES, b"[]\n")),
     Scenario(
         "unusual-characters",
         "Sends requests with line separators and characters outside the basic plane.",
         then_probe(_run_unusual),
     ),
-    Scenario("crlf", "Ends a line with CR LF.", then_probe(_run_crlf)),
-    Scenario(
-        "malformed-lines",
-        "Sends lines that are not JSON or not messages.",
-        then_probe(_run_lines(*MALFORMED_LINES, b"[]\n")),
-    ),
-    Scenario("blank-lines", "Sends empty lines.", then_probe(_run_lines(b"\n", b"   \n", b"\r\n"))),
-    Scenario("not-utf8", "Sends a line that is not UTF-8.", then_probe(_run_lines(NOT_UTF8_LINE))),
-    Scenario("unasked-response", "Sends responses to no request.", then_probe(_run_lines(*UNASKED_RESPONSES))),
-    Scenario("long-line", "Sends a notification of 1 MB.", then_probe(_run_long(lambda _: _LONG)), alone=True),
-    Scenario(
-        "very-long-line",
-        "Sends a notification of 50 MB.",
-        then_probe(_run_long(lambda turn: turn.driver.options.long_line)),
-        alone=True,
-    ),
-    Scenario("ids", "Sends requests with ids of several types and sizes.", then_probe(_run_ids)),
+    Scenario("long-line", "Sends a notification of 1 MB.", _run(long_line(_LONG_METHOD, _LONG)), alone=True),
+    Scenario("very-long-line", "Sends a notification of 50 MB.", _run(long_line(_LONG_METHOD)), alone=True),
     Scenario("unknown-methods", "Calls methods that do not exist.", InTurn(_run_unknown)),
     Scenario(
         "unadvertised-methods",

@@ -26,7 +26,7 @@ from conformance.judging import (
 from conformance.suite import Scenario
 from conformance.suites.acp1 import prose, results_fit, schema
 from conformance.suites.acp1_client.agent import SIDE, InTurn, Turn, answered, granted, marked
-from conformance.suites.jsonrpc import REPLY_QUOTE
+from conformance.suites.jsonrpc_rules import REPLY_QUOTE
 from conformance.traffic import Message, Traffic, mark_indices
 from conformance.values import Object, as_object, as_text, at, is_object
 

@@ -23,7 +23,7 @@ from conformance.judging import (
     unanswered_reason,
 )
 from conformance.suite import Scenario
-from conformance.suites.jsonrpc import REPLY_QUOTE
+from conformance.suites.jsonrpc_rules import REPLY_QUOTE
 from conformance.suites.mcp_stdio.client import (
     HANDSHAKE,
     MODERN,

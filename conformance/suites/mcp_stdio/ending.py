@@ -8,6 +8,7 @@ from conformance.driver import Driver, StoppedError
 from conformance.judging import Requirement, answered
 from conformance.suite import Scenario
 from conformance.suites.jsonrpc import exits_after_input, no_processes_left
+from conformance.suites.jsonrpc_rules import REPLY_QUOTE
 from conformance.suites.mcp_stdio.client import (
     MODERN,
     Client,
@@ -68,10 +69,7 @@ REQUIREMENTS: Final = (
         "MCP-S-END-005",
         "advisory",
         "The server answers a request that is directly followed by the end of its input.",
-        prose(
-            "json-rpc",
-            "When a rpc call is made, the Server MUST reply with a Response, except for in the case of Notifications.",
-        ),
+        prose("json-rpc", REPLY_QUOTE),
         answered("last", expect="result"),
         scenario="end-of-input-at-once",
         violation="`echo '{...initialize...}' | server` prints nothing",

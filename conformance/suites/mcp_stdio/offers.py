@@ -7,7 +7,8 @@ from typing import Final
 from conformance.driver import Driver, StoppedError
 from conformance.judging import PASS, Requirement, Verdict, answered, failed, skipped
 from conformance.suite import Scenario
-from conformance.suites.jsonrpc import INVALID_PARAMS, REPLY_QUOTE, error_code_is
+from conformance.suites.jsonrpc import INVALID_PARAMS, error_code_is
+from conformance.suites.jsonrpc_rules import REPLY_QUOTE
 from conformance.suites.mcp_stdio.client import (
     HANDSHAKE,
     Client,

@@ -12,7 +12,8 @@ from conformance.driver import Driver, StoppedError, encode_line, request_messag
 from conformance.judging import PASS, Judge, Requirement, Verdict, answered, evidence, failed, marked_requests, skipped
 from conformance.schema import Check, Schema, UnknownKeywordError
 from conformance.suite import Scenario
-from conformance.suites.jsonrpc import INVALID_PARAMS, REPLY_QUOTE, error_code_is
+from conformance.suites.jsonrpc import INVALID_PARAMS, error_code_is
+from conformance.suites.jsonrpc_rules import REPLY_QUOTE
 from conformance.suites.mcp_stdio.client import (
     Client,
     answered_requests,
