@@ -186,12 +186,19 @@ class Driver:
 
     # --- waiting ------------------------------------------------------------------------------------------------------
 
-    def response(self, request_id: Any, seconds: float | None = None) -> Object | None:
+    def response(self, request_id: Any, seconds: float | None = None, *, or_refusal: bool = False) -> Object | None:
         """Return the response to a request, or None on timeout.
 
-        Without `seconds`, the limit is `--timeout`, and a missing response is marked for judges.
+        Without `seconds`, the limit is `--timeout`, and a missing response is marked for judges. With `or_refusal`, an
+        error without an id counts too: the program could not read the line.
         """
-        found = self.wait(lambda message: is_response_to(message, request_id), seconds, everything=True)
+
+        def wanted(message: Object) -> bool:
+            return is_response_to(message, request_id) or (
+                or_refusal and "error" in message and message.get("id") is None
+            )
+
+        found = self.wait(wanted, seconds, everything=True)
         if found is None and seconds is None and not self._gone and not self._peer.has_closed():
             self.mark("unanswered", request_id)
         return found

@@ -10,17 +10,27 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.to_thread
+from anyio.streams.memory import MemoryObjectSendStream
 from mcp.server.extension import compose_tool_call_handler
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.stdio import stdio_server
-from mcp_types import CallToolRequestParams, SetLevelRequestParams
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    CallToolRequestParams,
+    ErrorData,
+    JSONRPCError,
+    SetLevelRequestParams,
+)
 from msgspec import Struct
+from pydantic import ValidationError
 
 from engine import __version__
 from engine.core.errors import EngineError, EnvironmentUnavailableError
@@ -42,6 +52,8 @@ A view is a window on a file that stays open under a name, within a token budget
 changes in views that follow their file, as diffs, which costs less than viewing again. `lod` is the level of detail:
 {LEVELS_LINE}. The first line of a reply says what is shown and what it costs."""
 _PYTHON_INSTRUCTIONS: Final = " `run` runs Python, where each view is a variable; `rewind` goes back, with the files."
+NOT_JSON: Final = "The line is not JSON"
+NOT_A_MESSAGE: Final = "The line is not a JSON-RPC message"
 _TERMINATED: Final = 128 + signal.SIGTERM
 
 
@@ -242,11 +254,36 @@ async def serve_streams(
     async with compose(make_host, service) as (server, engine, _), anyio.create_task_group() as tasks:
         if ends_process:
             tasks.start_soon(_exit_on_sigterm, engine)
-        async with streams as (read, write):
-            await server.run(read, write, server.create_initialization_options())
+        async with streams as (read, write), anyio.create_task_group() as relay:
+            messages_sender, messages = anyio.create_memory_object_stream[SessionMessage](0)
+            relay.start_soon(relay_messages, read, write, messages_sender)
+            await server.run(messages, write, server.create_initialization_options())
+            relay.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
                 await engine.close()
         tasks.cancel_scope.cancel()
+
+
+async def relay_messages(read: Any, write: Any, messages: MemoryObjectSendStream[SessionMessage]) -> None:
+    """Pass on a client's messages until it closes its stream. Answer other lines with an error without an id.
+
+    Because the SDK drops such a line, its sender would wait for ever. Empty lines are ignored.
+    """
+    with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the server has ended
+        async with messages:
+            async for item in read:
+                if not isinstance(item, Exception):
+                    await messages.send(item)
+                elif error := _line_error(item):
+                    await write.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=error)))
+
+
+def _line_error(problem: Exception) -> ErrorData | None:
+    """Return the error for a line that the transport could not read; None for an empty line."""
+    first = problem.errors()[0] if isinstance(problem, ValidationError) else None
+    if first is None or first["type"] != "json_invalid":
+        return ErrorData(code=INVALID_REQUEST, message=NOT_A_MESSAGE)
+    return ErrorData(code=PARSE_ERROR, message=NOT_JSON) if str(first["input"]).strip() else None
 
 
 async def _exit_on_sigterm(engine: EngineTask) -> None:

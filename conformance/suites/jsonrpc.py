@@ -21,6 +21,7 @@ from conformance.judging import (
     marked_requests,
     not_tested,
     skipped,
+    stray_responses,
     survived,
     unanswered_reason,
 )
@@ -30,6 +31,8 @@ from conformance.transcript import LONGEST_LINE
 from conformance.values import as_object, is_list, is_object, truncate, truncate_bytes
 
 INVALID_PARAMS: Final = -32602
+_UNREADABLE: Final = (-32700, -32600)
+"""Codes of errors about a line without a known id."""
 
 
 # --- bytes and lines --------------------------------------------------------------------------------------------------
@@ -94,7 +97,7 @@ def malformed_answered(traffic: Traffic, side: Sender = "server") -> Verdict:
     if not traffic.marks("malformed"):
         return not_tested("the lines were not sent")
     for message in traffic.sent(side):
-        if message.is_response and message.id is None and message.error.get("code") in (-32700, -32600):
+        if message.is_response and message.id is None and message.error.get("code") in _UNREADABLE:
             return PASS
     sent = [message.index for message in traffic.messages if message.sender != side and not message.object]
     return failed("no malformed line was answered with -32700 or -32600 and a null id", *sent[:_LINES])
@@ -251,8 +254,12 @@ def notifications_unanswered(traffic: Traffic, side: Sender = "server") -> Verdi
         return skipped("lines without an id were also sent")
     if not any(message.is_notification for message in traffic.sent(other)):
         return skipped("no notification was sent")
+    # A program that cannot read a request, as with a lone surrogate in a string, does not know its id.
+    pending = [m for m in traffic.sent(other) if m.is_request and m.answer is None]
+    meant = {stray.index for request in pending for stray in stray_responses(traffic, request)}
     for message in responses(traffic, side):
-        if message.id is None and message.answers is None:
+        is_for_request = message.index in meant and message.error.get("code") in _UNREADABLE
+        if message.id is None and message.answers is None and not is_for_request:
             return failed("a notification was answered", message.index)
     return PASS
 

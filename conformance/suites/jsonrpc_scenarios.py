@@ -152,7 +152,7 @@ def byte_order_mark(probe: Probe) -> None:
     """Send a byte order mark before the first message."""
     request, message = probe.message("bom")
     probe.driver.send_bytes(b"\xef\xbb\xbf" + encode_line(message))
-    probe.driver.response(request)
+    probe.driver.response(request, or_refusal=True)
 
 
 def lone_surrogate(text: str, seconds: float) -> Act:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.judging import PASS, combine, failed, not_tested, skipped
+from conformance.suites.jsonrpc import notifications_unanswered
 from conformance.traffic import Traffic
 from conformance.transcript import LIMIT, Transcript, TranscriptFormatError, load
 from tests.conformance.suite_runs import defect, suite, transcript_of
@@ -55,6 +56,17 @@ def test_request_without_full_time_is_not_tested(seconds: float, outcome: str, s
     result = results["ACP1-A-CANCEL-001"]
     assert (result.verdict.outcome, result.verdict.reason) == (outcome, said)
     assert result.is_violation, "a mandatory requirement that nobody could test is no pass"
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "outcome"), [(True, -32700, "pass"), (True, -32601, "fail"), (False, -32700, "fail")]
+)
+def test_error_without_id_may_answer_an_unreadable_request(asked: bool, code: int, outcome: str) -> None:
+    transcript = Transcript("")
+    for message in ({"method": "note"}, {"id": 1, "method": "ask", "params": {"text": "\ud83d"}})[: 1 + asked]:
+        transcript.add(1, "client", json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+    transcript.add(2, "server", json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": code}}).encode() + b"\n")
+    assert notifications_unanswered(Traffic(transcript)).outcome == outcome
 
 
 @pytest.mark.parametrize("scenario", ["opening", "load", "cancel", "malformed-lines", "not-utf8", "long-line"])
