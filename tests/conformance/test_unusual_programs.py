@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from conformance.runner import Plan, run
+from conformance.traffic import Traffic
 from tests.conformance.suite_runs import SUBJECTS, conforming, defect, failing, in_memory, suite, transcript_of
 
 Agent: Any = conforming("acp")
@@ -301,3 +302,41 @@ def test_unusual_behaviour_is_no_violation(of: str, scenario: str, program: Any,
 
 def test_invented_field_is_a_violation() -> None:
     assert undecided("acp", "opening", OffersItsOwn) == ({"ACP1-A-RPC-009"}, set())
+
+
+class IgnoresUnknownSessions(Agent):
+    """Does not answer a prompt for a session that does not exist."""
+
+    def prompt(self, request: Message, params: Message) -> None:
+        if params["sessionId"] in self.sessions:
+            super().prompt(request, params)
+
+
+def test_answer_about_an_unknown_session_gets_the_full_time() -> None:
+    traffic = Traffic(transcript_of("unknown-session", IgnoresUnknownSessions))
+    asked, unanswered = traffic.marks("prompt"), traffic.marks("unanswered")
+    assert [mark.value for mark in asked] == [mark.value for mark in unanswered]
+    assert unanswered[0].ms - asked[0].ms >= SUBJECTS["acp"].options.timeout * 1000
+
+
+def test_refused_field_is_found_among_those_broken_together() -> None:
+    name = "ACP1-C-RPC-018"
+    results = suite("acp-client").judge([transcript_of("requests-malformed", defect(name, "acp-client"), "acp-client")])
+    verdict = next(one.verdict for one in results if one.requirement.id == name)
+    assert verdict.reason.startswith("with RequestPermissionRequest._meta broken, ")
+
+
+class RefusesToListen(Server):
+    """Offers subscriptions, but refuses streams."""
+
+    def listen(self, request: Message, params: Message) -> None:
+        del params
+        self.refuse(request, -32603, "Internal error")
+
+
+def test_refused_stream_is_not_waited_for() -> None:
+    transcript = transcript_of("listen", RefusesToListen, "mcp")
+    mark = Traffic(transcript).marks("listen")[0]
+    refused = next(m for m in Traffic(transcript).sent("server") if m.id == mark.value)
+    following = next(m for m in Traffic(transcript).sent("client") if m.order > refused.order)
+    assert following.ms - refused.ms < SUBJECTS["mcp"].options.timeout * 1000

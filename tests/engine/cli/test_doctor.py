@@ -82,6 +82,7 @@ def test_stored_keys_are_named_and_their_file_is_checked(home: Home) -> None:
     assert found["integrity"] == [("ok", "the database is intact")]
     assert found["in use"] == [("ok", "no session is in use")]
     assert all(any(f"layer {layer}: " in text for _, text in found["sandbox"]) for layer in LAYERS)
+    assert "it could not be entered" not in str(found["sandbox"]), "a layer that the kernel has is in force"
     assert found["other processes"][0][0] == "ok"
     assert "loaded in" in found["tokens"][0][1]
     assert "ran a statement" in found["worker"][0][1]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from contextlib import suppress
 
 import pytest
 
 from engine.runtime import pages
-from engine.runtime.page_child import converted
+from engine.runtime.page_child import CPU_SECONDS, converted
 from engine.runtime.pages import SECONDS, UNCONVERTED, markdown_of
 
 PAGE = """<!doctype html><html><head><title>A
@@ -88,3 +91,24 @@ def test_page_that_is_not_converted_is_an_error(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(pages, "SECONDS", 0.01)
     with pytest.raises(ValueError, match=UNCONVERTED):
         markdown_of(b"<p>x", "https://a/")
+
+
+LIMITED = """
+import resource, sys
+from engine.runtime.page_child import main
+sys.argv[1:] = [sys.prefix, sys.exec_prefix, *sys.path]
+main()
+print()
+print(*(resource.getrlimit(kind)[1] for kind in (resource.RLIMIT_CPU, resource.RLIMIT_AS, resource.RLIMIT_FSIZE)))
+"""
+
+
+def test_time_memory_and_files_of_the_child_are_limited() -> None:
+    page = b'{"url": "https://a/", "charset": ""}\n<p>x</p>'
+    done = subprocess.run([sys.executable, "-c", LIMITED], input=page, capture_output=True, timeout=60, check=True)
+    answer, limits = done.stdout.splitlines()
+    assert json.loads(answer)["text"] == "x\n"
+    seconds, memory, file = map(int, limits.split())
+    assert seconds == CPU_SECONDS
+    assert 0 < memory <= 1 << 30
+    assert file == 0
