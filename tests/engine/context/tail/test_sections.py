@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.context.tail.section_parts import HISTORY_TOKENS, PLAN, Block, Surface, Table, blocks
+from engine.context.tail.section_parts import HISTORY_TOKENS, PLAN, Block, Surface, Table, blocks, groups, pins
 from engine.context.tail.sections import TailState, assemble
 from engine.core.tokens import count
 from engine.files.group import GroupHandle
@@ -375,6 +375,13 @@ def test_a_pinned_view_is_shown_unless_a_result_shows_it(desk: Desk) -> None:
     assert "a (a.py; pinned: the bug):\n1\tsomething else\n" in desk.tail()
     desk.run("unpin(a)")
     assert "Pinned" not in desk.tail()
+
+
+def test_a_pin_without_room_for_its_content_is_its_heading() -> None:
+    heading, text = "a (a.py; pinned: the bug)", "line\n" * 500
+    pin = Surface(obj_id="view-1", name="a", heading=heading, text=text, render=lambda _: "")
+    assert pins([pin], 60, count).text == f"Pinned:\n{heading}\n"
+    assert groups([pin], 60, count).text == ""
 
 
 def test_a_group_without_room_is_shortened_until_it_changes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

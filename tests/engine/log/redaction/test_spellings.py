@@ -331,3 +331,17 @@ def test_no_text_takes_longer_than_its_length(flood: str) -> None:
     began = time.process_time()
     redactor.redact(flood)
     assert time.process_time() - began < 0.6  # a tenth of that on an idle machine
+
+
+@pytest.mark.parametrize(
+    ("secret", "spelled", "rest"),
+    [
+        ("sk-abc<efgh12%4", "sk-abc&lt;efgh12%4", "1;"),
+        ('sk-ab"cdefgh12\\x4', "sk-ab\\u0022cdefgh12\\x4", "1"),
+        ("sk-abc&defgh12&#4", "sk-abc%26defgh12%26#4", "1;"),
+        ("sk-ab/cdefgh12\\", "sk-ab%2Fcdefgh12\\", "n"),
+        ("sk-ab<cdefgh12%", "sk-ab\\u003ccdefgh12%", "41 x"),
+    ],
+)
+def test_end_that_forms_an_escape_with_the_text_after_it(secret: str, spelled: str, rest: str) -> None:
+    assert Redactor([secret]).redact(f"x{spelled}{rest}") == f"x***{rest}"
