@@ -76,7 +76,8 @@ With more of these, their directory is returned as a whole: a statement can make
 _MOST_ROWS: Final = 100
 """Number of files and directories of the table that are returned, for the same reason."""
 _MOST_NAMED: Final = 100
-"""Number of files that the configuration of one repository names and that are returned, for the same reason."""
+"""Number of files that the configuration of one repository names and that are returned, for the same reason. If there
+are more, nothing of the repository is taken as known: a statement can make many that come first."""
 _MOST_MISSING: Final = 1_000
 """Number of further paths that it names, where nothing is yet. Most are words of a command that look like a path."""
 _MOST_CLOSED: Final = 100
@@ -129,8 +130,8 @@ class Protection:
         """A root, or a directory or configuration of a repository, that its owner, this user, may not read, found by
         the last search; "" if there is none. What is protected there is unknown then."""
         self.too_long = ""
-        """A configuration of git that the last search did not read to its end; "" if there is none. What it names is
-        unknown then."""
+        """A configuration or repository of git of which the last search did not find all that it names, because there
+        is too much; "" if there is none."""
         self._roots = roots
         self._found: tuple[str, ...] = ()
         """The result of the last search."""
@@ -216,8 +217,9 @@ class Protection:
             for repository in (git, *repositories[:_MOST], *_repositories_above(root)):
                 shut += _shut_in(repository)
                 looks = Looks(repository)
-                named.update(_first_named(named_by(repository, _top_of(repository), self._roots, read, looks)))
-                too_long = too_long or looks.too_long
+                there, missing = _named_now(named_by(repository, _top_of(repository), self._roots, read, looks))
+                named.update((*there[:_MOST_NAMED], *missing[:_MOST_MISSING]))
+                too_long = too_long or looks.too_long or (repository if len(there) > _MOST_NAMED else "")
             if is_inside(base := _configuration(), (root,)):
                 for name in _MADE:
                     with suppress(OSError):
@@ -323,12 +325,13 @@ def _files_at(path: str) -> Iterator[str]:
         yield from (each for each in places if not os.path.isdir(each) or os.path.islink(each))
 
 
-def _first_named(found: Iterable[str]) -> Iterator[str]:
-    """Yield the first _MOST_NAMED different paths where something is, and _MOST_MISSING others."""
-    paths = dict.fromkeys(found)
-    there = {path for path in paths if os.path.lexists(path)}
-    yield from islice((path for path in paths if path in there), _MOST_NAMED)
-    yield from islice((path for path in paths if path not in there), _MOST_MISSING)
+def _named_now(found: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the different paths where something is, and the others."""
+    there: list[str] = []
+    missing: list[str] = []
+    for path in dict.fromkeys(found):
+        (there if os.path.lexists(path) else missing).append(path)
+    return there, missing
 
 
 def _shut_in(repository: str) -> Iterator[str]:

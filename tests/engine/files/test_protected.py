@@ -705,6 +705,8 @@ def values(count: int) -> str:
 
 FOLDERS = {f"sub/d{number}/": "" for number in range(220)}
 TOO_MANY_PLACES = f"[alias]\n\tx = !{' '.join(name.removeprefix('sub/').rstrip('/') for name in FOLDERS)}\n"
+UNSTAGE = "[alias]\n\tunstage = reset HEAD --\n"
+NESTED_FOLDERS = [f"{'reset/' * number}" for number in range(1, 111)]
 BRANCHES = "".join(f'[branch "b{n}"]\n\tremote = origin\n\tmerge = refs/heads/b{n}\n' for n in range(2_000))
 
 
@@ -721,6 +723,8 @@ BRANCHES = "".join(f'[branch "b{n}"]\n\tremote = origin\n\tmerge = refs/heads/b{
         ({".git/config": "".join(f"[include]\n\tpath = ../i{n}\n" for n in range(201))}, "i200"),
         ({".git/config": "", "sub/.git/config": values(1_001)}, "sub/.git/config"),
         ({".git/config": "", "sub/.git/config": TOO_MANY_PLACES, **FOLDERS}, "sub/.git"),
+        ({".git/config": UNSTAGE, **{f"{name}HEAD": "" for name in NESTED_FOLDERS[:90]}}, ""),
+        ({".git/config": UNSTAGE, **{f"{name}HEAD": "" for name in NESTED_FOLDERS}}, ".git"),
     ],
 )
 def test_a_configuration_that_is_not_read_whole_is_named(
