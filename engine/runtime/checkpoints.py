@@ -213,7 +213,7 @@ class PausedWorker:
 
     def __init__(self, zygote: Parent, control: socket.socket, life: socket.socket, reader: MessageReader) -> None:
         self._reader = reader
-        self._poll = select.poll()  # not an epoll, whose descriptor each of many checkpoints would need
+        self._poll = select.poll()  # not a poller, whose descriptor each of many checkpoints would need
         self._control = ControlChannel(zygote, control, self._poll, "the checkpoint")
         self._life = life
         life.setblocking(False)

@@ -1,6 +1,6 @@
 """The host's end of one worker: its messages, interrupts, output and death.
 
-`WorkerConnection` owns every descriptor of the worker and one epoll over them, so one await serves all of them and a
+`WorkerConnection` owns every descriptor of the worker and one poller over them, so one await serves all of them and a
 cancelled await loses nothing. Sending never blocks: what the socket does not take is sent during the next `receive`.
 `Connection` is the part without descriptors: turns, protocol violations, and the wait for a death. Tests connect it to
 a thread and to scripted workers. `Capture` bounds and redacts what a statement prints. Must not know what a statement
@@ -15,7 +15,6 @@ import codecs
 import contextlib
 import fcntl
 import os
-import select
 import socket
 import termios
 import time
@@ -44,6 +43,7 @@ from .control_channel import (
 )
 from .environment import EnvironmentSpec
 from .programs import worker_variables
+from .system.waiting import READABLE, WRITABLE, Poller
 from .worker.framing import FrameBuffer, ProtocolError, frame
 from .worker.processes.memory import LOOK_SECONDS
 from .worker.protocol import (
@@ -297,10 +297,10 @@ class WorkerConnection(Connection):
         super().__init__(reader)
         self._handover = handover
         self._zygote = zygote
-        self._epoll = select.epoll()
-        self._control = ControlChannel(zygote, control, self._epoll, "the worker")
+        self._poller = Poller()
+        self._control = ControlChannel(zygote, control, self._poller, "the worker")
         self._worker = worker
-        self._outbox = Outbox(worker, self._epoll)
+        self._outbox = Outbox(worker, self._poller)
         self._pipes = {descriptor: Capture(reader.redactor) for descriptor in pipes}
         self._frames = FrameBuffer()
         self._hung_up = False
@@ -311,7 +311,7 @@ class WorkerConnection(Connection):
         self._announces = self._announced = False
         for descriptor in pipes:
             os.set_blocking(descriptor, False)
-            self._epoll.register(descriptor, select.EPOLLIN)
+            self._poller.register(descriptor, READABLE)
 
     @property
     def pid(self) -> int | None:
@@ -481,7 +481,7 @@ class WorkerConnection(Connection):
         self.watch_memory(False)
         if self._watch is not None:
             self._watch.cancel()
-        self._epoll.close()
+        self._poller.close()
         self._control.close()
         self._worker.close()
         self._handover.close()
@@ -492,7 +492,7 @@ class WorkerConnection(Connection):
     # --- inside ------------------------------------------------------------------------------------------------------
 
     async def _progress(self) -> None:
-        await anyio.wait_readable(self._epoll.fileno())
+        await anyio.wait_readable(self._poller.fileno())
         self._serve_ready()
 
     def _next_body(self) -> bytes | None:
@@ -508,7 +508,7 @@ class WorkerConnection(Connection):
         return self._control.give_up()
 
     def _serve_ready(self) -> None:
-        for descriptor, events in self._epoll.poll(0):
+        for descriptor, events in self._poller.poll(0):
             if descriptor in self._pipes:
                 if self._may_read():
                     self._read_pipe(descriptor)
@@ -516,9 +516,9 @@ class WorkerConnection(Connection):
                 self._control.serve(events)
                 self._death = self._death or self._control.death
             else:
-                if events & select.EPOLLOUT:
+                if events & WRITABLE:
                     self._outbox.flush()
-                if events & ~select.EPOLLOUT:
+                if events & ~WRITABLE:
                     self._read_worker()
 
     def _may_read(self) -> bool:
@@ -538,7 +538,7 @@ class WorkerConnection(Connection):
             for _ in range(_READS):
                 data = os.read(descriptor, _CHUNK)
                 if not data:
-                    self._epoll.unregister(descriptor)
+                    self._poller.unregister(descriptor)
                     return
                 self._pipes[descriptor].feed(data)
 

@@ -28,6 +28,7 @@ from ..log.events.codec import UndecodableEventError
 from ..log.events.codec import decode as decode_event
 from ..log.redaction import Redactor, redact_event, redact_struct
 from .realm import Realm
+from .system.waiting import READABLE, WRITABLE, Poller
 from .worker.channel import EXIT_CHANNEL_LOST
 from .worker.framing import FrameBuffer, ProtocolError, decode, decoder_of, frame, from_zygote
 from .worker.protocol import (
@@ -62,12 +63,12 @@ _FROM_CHECKPOINT: Final = decoder_of(FromCheckpoint)
 class ControlChannel:
     """One process, from the request to fork it until `close`. `who` names it in the reason of its death."""
 
-    def __init__(self, zygote: Parent, connection: socket.socket, epoll: select.epoll | select.poll, who: str) -> None:
+    def __init__(self, zygote: Parent, connection: socket.socket, poller: Poller | select.poll, who: str) -> None:
         self._zygote = zygote
         self._brand = zygote.brand
         self._connection = connection
         self._who = who
-        self._outbox = Outbox(connection, epoll)
+        self._outbox = Outbox(connection, poller)
         self._frames = FrameBuffer()
         self._requested_at = time.monotonic()
         self.unacknowledged = 0
@@ -104,10 +105,10 @@ class ControlChannel:
         self._outbox.post(frame(Kill()))
 
     def serve(self, events: int) -> None:
-        """Send and receive after these events of the epoll."""
-        if events & select.EPOLLOUT:
+        """Send and receive after these events of the poller."""
+        if events & WRITABLE:
             self._outbox.flush()
-        if events & ~select.EPOLLOUT:
+        if events & ~WRITABLE:
             self._receive()
 
     def give_up(self) -> Death:
@@ -154,16 +155,16 @@ class ControlChannel:
 
 
 class Outbox:
-    """Unsent bytes of one socket. `epoll` watches it for reading, and for writing while bytes wait."""
+    """Unsent bytes of one socket. `poller` watches it for reading, and for writing while bytes wait."""
 
-    def __init__(self, connection: socket.socket, epoll: select.epoll | select.poll) -> None:
+    def __init__(self, connection: socket.socket, poller: Poller | select.poll) -> None:
         self._connection = connection
-        self._epoll = epoll
+        self._poller = poller
         self._queue = bytearray()
         self._awaits_room = False
-        """Whether the epoll watches the socket for writing."""
+        """Whether the poller watches the socket for writing."""
         connection.setblocking(False)
-        epoll.register(connection.fileno(), select.EPOLLIN)
+        poller.register(connection.fileno(), READABLE)
 
     def post(self, data: bytes, *, more: bool = False) -> None:
         """Send what the socket takes; the rest waits for `flush`. With `more`, small data waits for the next call."""
@@ -187,14 +188,14 @@ class Outbox:
             self._queue.clear()  # the other end is gone; the next read notices that
         if bool(self._queue) is not self._awaits_room:
             self._awaits_room = bool(self._queue)
-            events = select.EPOLLIN | (select.EPOLLOUT if self._queue else 0)
+            events = READABLE | (WRITABLE if self._queue else 0)
             with contextlib.suppress(OSError):
-                self._epoll.modify(self._connection.fileno(), events)
+                self._poller.modify(self._connection.fileno(), events)
 
     def stop_reading(self) -> None:
-        """Remove the socket from the epoll, because its other end is gone."""
+        """Remove the socket from the poller, because its other end is gone."""
         with contextlib.suppress(OSError):
-            self._epoll.unregister(self._connection.fileno())
+            self._poller.unregister(self._connection.fileno())
 
 
 class MessageReader:

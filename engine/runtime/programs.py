@@ -17,7 +17,6 @@ import errno
 import fcntl
 import math
 import os
-import select
 import shlex
 import socket
 from collections.abc import Callable, Mapping
@@ -35,6 +34,7 @@ from ..files.safe_open import search_path
 from ..log.statements import OutputSink
 from .control_channel import DEATH_SECONDS, ControlChannel, Parent, pipe, socket_pair
 from .environment import EnvironmentSpec
+from .system.waiting import READABLE, Poller
 from .worker.framing import FrameBuffer, FrameTooLargeError, from_keeper
 from .worker.processes.memory import LOOK_SECONDS
 from .worker.protocol import Execute, Finished, FromKeeper, NotStarted
@@ -137,7 +137,7 @@ class CommandRun:
     async def _finish(self) -> CommandOutcome | OSError:
         while self._program.ended is None:
             with anyio.CancelScope(deadline=self._due) as self._wait:
-                await anyio.wait_readable(self._program.epoll.fileno())
+                await anyio.wait_readable(self._program.poller.fileno())
             if self._due <= anyio.current_time():
                 self._steps.pop(0)[1]()
             self._serve_ready()
@@ -172,7 +172,7 @@ class CommandRun:
         self._program.ended = self._program.give_up()
 
     def _serve_ready(self) -> None:
-        for descriptor, events in self._program.epoll.poll(0):
+        for descriptor, events in self._program.poller.poll(0):
             if descriptor in self._streams:
                 self._read(descriptor, _READS)
             else:
@@ -184,7 +184,7 @@ class CommandRun:
             for _ in range(chunks):
                 data = os.read(descriptor, _CHUNK)
                 if not data:
-                    self._program.epoll.unregister(descriptor)
+                    self._program.poller.unregister(descriptor)
                     return
                 stream.feed(data)
                 if stream.full and not self._stopped:
@@ -278,12 +278,12 @@ class ForkedProgram:
     def __init__(self, zygote: Parent, control: socket.socket, report: socket.socket, pipes: list[int]) -> None:
         self.stdout, self.stderr = pipes
         self.ended: CommandOutcome | OSError | None = None
-        self.epoll = select.epoll()
+        self.poller = Poller()
         for descriptor in pipes:
             os.set_blocking(descriptor, False)
-            self.epoll.register(descriptor, select.EPOLLIN)
+            self.poller.register(descriptor, READABLE)
         self._zygote = zygote
-        self._control = ControlChannel(zygote, control, self.epoll, "the program")
+        self._control = ControlChannel(zygote, control, self.poller, "the program")
         self._report = report
         self._frames = FrameBuffer()
 
@@ -359,7 +359,7 @@ class ForkedProgram:
 
     def close(self) -> None:
         """Close all descriptors, which ends a program that still runs."""
-        self.epoll.close()
+        self.poller.close()
         for descriptor in (self.stdout, self.stderr):
             os.close(descriptor)
         self._control.close()

@@ -42,7 +42,7 @@ class ServerProgram:
         self._ended = anyio.Event()
         self._is_closed = False
         # Output is read in `receive` alone, so it must not wake `_watch`.
-        program.epoll.unregister(program.stdout)
+        program.poller.unregister(program.stdout)
         os.set_blocking(stdin, False)
         # Outside of the caller's cancel scopes: a server is followed to its end even if its start is cancelled.
         self._watching = asyncio.get_running_loop().create_task(self._watch())
@@ -59,8 +59,8 @@ class ServerProgram:
 
     async def _watch(self) -> None:
         while self._program.ended is None:
-            await anyio.wait_readable(self._program.epoll.fileno())
-            for descriptor, events in self._program.epoll.poll(0):
+            await anyio.wait_readable(self._program.poller.fileno())
+            for descriptor, events in self._program.poller.poll(0):
                 if descriptor == self._program.stderr:
                     await self._read_errors()
                 else:
@@ -131,7 +131,7 @@ class ServerProgram:
         with suppress(BlockingIOError):
             data = os.read(self._program.stderr, _CHUNK)
             if not data:
-                self._program.epoll.unregister(self._program.stderr)
+                self._program.poller.unregister(self._program.stderr)
         errors = self._errors + data
         # Marked as cut, so that the redactor finds a part of a secret there.
         self._errors = errors if len(errors) <= _KEPT_BYTES else _CUT_MARK + errors[len(_CUT_MARK) - _KEPT_BYTES :]

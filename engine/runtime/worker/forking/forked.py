@@ -18,6 +18,7 @@ from typing import Final, NoReturn
 
 from ....core.domain import Domain
 from ...sandbox.entering import prepare
+from ...system.waiting import READABLE, Poller
 from ..framing import FrameBuffer, frame
 from ..processes import program
 from ..processes.brands import is_below
@@ -159,7 +160,7 @@ def fork(become: Callable[[], NoReturn]) -> int:
 class ExpectedCopies:
     """The expected copies by the descriptors of their sockets, which are in `poll`."""
 
-    def __init__(self, poll: select.epoll) -> None:
+    def __init__(self, poll: Poller) -> None:
         self._poll = poll
         self._copies: dict[int, tuple[socket.socket, ForkedProcess]] = {}
 
@@ -172,7 +173,7 @@ class ExpectedCopies:
     def add(self, process: ForkedProcess) -> None:
         known = process.take_known()
         self._copies[known.fileno()] = known, process
-        self._poll.register(known.fileno(), select.EPOLLIN)
+        self._poll.register(known.fileno(), READABLE)
 
     def take_in(self) -> None:
         """Adopt the copies that have reported. Does not wait."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import gc
 import os
-import select
 import signal
 import socket
 import time
@@ -36,6 +35,7 @@ from ....files.outline.parser_messages import (
     request_of,
 )
 from ...sandbox.entering import enter
+from ...system.waiting import READABLE, Poller
 from ..processes.memory import set_limits
 from ..processes.system import die_with_parent, give_up_reading_others
 from .forked import fork
@@ -153,7 +153,7 @@ def _by_grammar(request: Request) -> Reply:
 class Parsers:
     """The sockets for outlines, each with its process if there is one."""
 
-    def __init__(self, poll: select.epoll) -> None:
+    def __init__(self, poll: Poller) -> None:
         self._poll = poll
         self._idle: dict[int, socket.socket] = {}
         self._served: dict[int, socket.socket] = {}
@@ -173,7 +173,7 @@ class Parsers:
         """Serve requests on this socket from now on."""
         connection.setblocking(False)
         self._idle[connection.fileno()] = connection
-        self._poll.register(connection.fileno(), select.EPOLLIN)
+        self._poll.register(connection.fileno(), READABLE)
 
     def has(self, descriptor: int) -> bool:
         return descriptor in self._idle

@@ -36,6 +36,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
 from ...sandbox import kernel, mounts
+from ...system.waiting import READABLE, Poller
 from ..processes.brands import pids, read, stat_of
 from ..processes.memory import most_tasks
 from ..processes.system import (
@@ -186,7 +187,7 @@ def number_outside(pid: int, outside: int) -> int:
 class Stillness:
     """The sockets that keep all processes stopped; `poll` watches them."""
 
-    def __init__(self, poll: select.epoll) -> None:
+    def __init__(self, poll: Poller) -> None:
         self._poll = poll
         self._wanted: dict[int, socket.socket] = {}
         self._held: dict[int, int] = {}
@@ -210,7 +211,7 @@ class Stillness:
             if not self._is_still:
                 self._let_go()
         self._wanted[wanted.fileno()] = wanted
-        self._poll.register(wanted.fileno(), select.EPOLLIN)
+        self._poll.register(wanted.fileno(), READABLE)
         with suppress(OSError):  # because the host may be gone, which its socket reports
             wanted.send(STILL if self._is_still else NOT_STILL)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import select
 import signal
 import socket
 import time
@@ -21,6 +20,7 @@ from typing import Final, NoReturn
 
 from ....core import tokens
 from ....core.tokens import counter
+from ...system.waiting import READABLE, Poller
 from ..framing import ProtocolError, to_zygote
 from ..processes.brands import Brand, children_of, is_below, session_of
 from ..processes.ending import end_all, end_all_but, end_alone, end_below, end_left_behind, end_tree
@@ -78,8 +78,8 @@ class ZygoteLoop:
         """Why process namespaces are unavailable for realms."""
         self._has_orphans = False
         self._memory = MemoryWatch(lambda: bool(readable(self._processes.keys())), in_realm=outside >= 0)
-        self._poll = select.epoll()
-        self._poll.register(forks.fileno(), select.EPOLLIN)
+        self._poll = Poller()
+        self._poll.register(forks.fileno(), READABLE)
         self._processes: dict[int, ForkedProcess] = {}
         self._copies = ExpectedCopies(self._poll)
         self._still = Stillness(self._poll)
@@ -91,7 +91,7 @@ class ZygoteLoop:
         wake_write.setblocking(False)
         self._wake_write = wake_write
         signal.set_wakeup_fd(wake_write.fileno(), warn_on_full_buffer=False)
-        self._poll.register(self._wake_read.fileno(), select.EPOLLIN)
+        self._poll.register(self._wake_read.fileno(), READABLE)
 
     def serve(self) -> NoReturn:
         """Serve until the host is gone; then leave the process."""
@@ -190,7 +190,7 @@ class ZygoteLoop:
             os.set_inheritable(descriptor, False)
         process = ForkedProcess(control, passed[1:], self._parsers.ask, self._number_of)
         self._processes[control.fileno()] = process
-        self._poll.register(control.fileno(), select.EPOLLIN)
+        self._poll.register(control.fileno(), READABLE)
         if len(passed) == ADOPTED:
             self._copies.add(process)
 

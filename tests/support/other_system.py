@@ -1,0 +1,61 @@
+"""Loads modules as on a system that is not Linux, so that their other implementation runs on Linux.
+
+Modules of the engine ask `sys.platform` when they are loaded, and only those that `test_names` lists do so. `loaded`
+executes one a second time under another name, while `sys.platform` is `darwin` and the modules of the standard library
+that it imports are copies without the names of Linux. What macOS has instead is played by stand-ins.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import select
+import sys
+from types import ModuleType
+from typing import Final
+
+import pytest
+
+from tests.support import kernel_queues
+
+LINUX_ONLY: Final = {
+    "select": ("epoll", "EPOLL"),
+}
+"""Modules with the names that macOS lacks; those in capitals are beginnings of names."""
+_MODULES: Final[dict[str, ModuleType]] = {"select": select}
+_GIVEN: Final[dict[str, dict[str, object]]] = {"select": dict(kernel_queues.NAMES)}
+
+
+def loaded(name: str) -> ModuleType:
+    """The module as another system loads it. Call it with names of modules that ask `sys.platform`."""
+    spec = importlib.util.find_spec(name)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "platform", "darwin")
+        for each, kept in _MODULES.items():
+            patch.setitem(sys.modules, each, _without(kept, LINUX_ONLY[each]))
+        spec.loader.exec_module(module)
+    return module
+
+
+def _without(module: ModuleType, names: tuple[str, ...]) -> ModuleType:
+    """A copy of the module without these names."""
+    copy = ModuleType(module.__name__)
+    taken = tuple(name for name in names if name.isupper())
+    kept = {
+        name: value
+        for name, value in vars(module).items()
+        if name not in names and not (taken and name.startswith(taken))
+    }
+    vars(copy).update(kept | _GIVEN.get(module.__name__, {}))
+    return copy
+
+
+IMPLEMENTATIONS: Final = ("linux", "other")
+"""The parameters of a suite that both implementations pass."""
+
+
+def implementation(name: str, which: str) -> ModuleType:
+    """The module as this system loads it, or as another does."""
+    return importlib.import_module(name) if which == "linux" else loaded(name)
