@@ -27,6 +27,7 @@ import anyio
 
 from ..core.domain import Domain, is_inside
 from ..core.errors import EnvironmentUnavailableError
+from .system.processes import ProcessHandle
 from .worker.forking.realm import STAND_STILL, STILL
 from .worker.processes.brands import Brand, stat_of
 from .zygote import Zygote
@@ -60,7 +61,7 @@ class Realm:
         self._zygote = zygote
         zygote.realms.add(self)
         self._forks: socket.socket | None = None
-        self._process = -1
+        self._process: ProcessHandle | None = None
         self._pid = 0
         self._begun = 0
         self._zygote_brand: Brand | None = None
@@ -169,22 +170,18 @@ class Realm:
 
     def kill_worker(self, pid: int, brand: object) -> bool:
         """See `Zygote.kill_worker`."""
-        with contextlib.suppress(OSError):
-            descriptor = os.pidfd_open(pid)
-            try:
-                found = stat_of(pid)
-                if self._find() and found is not None and found.parent == self._pid and brand == self.brand:
-                    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-                    return True
-            finally:
-                os.close(descriptor)
+        with contextlib.suppress(OSError), ProcessHandle(pid) as process:
+            found = stat_of(pid)
+            if self._find() and found is not None and found.parent == self._pid and brand == self.brand:
+                process.send(signal.SIGKILL)
+                return True
         return False
 
     def kill(self) -> None:
         """Kill the realm with all its processes."""
-        if self._find():
+        if self._find() and self._process is not None:
             with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(self._process, signal.SIGKILL)
+                self._process.send(signal.SIGKILL)
         else:
             self._zygote.kill()
 
@@ -196,9 +193,9 @@ class Realm:
         if self._forks is not None:
             self._forks.close()
             self._forks = None
-        if self._process >= 0:
-            os.close(self._process)
-        self._process, self._pid = -1, 0
+        if self._process is not None:
+            self._process.close()
+        self._process, self._pid = None, 0
 
     def _find(self) -> bool:
         """Whether its process is known. It reports that when it has started."""
@@ -209,7 +206,7 @@ class Realm:
             for level, kind, value in ancillary:
                 if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
                     pid = int(_CREDENTIALS.unpack(value[: _CREDENTIALS.size])[0])
-                    self._process, self._pid = os.pidfd_open(pid), pid
+                    self._process, self._pid = ProcessHandle(pid), pid
         return bool(self._pid)
 
     def _is_over(self) -> bool:

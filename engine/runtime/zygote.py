@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import socket
 import sys
@@ -18,6 +17,7 @@ from weakref import WeakSet
 
 from ..core.errors import EnvironmentUnavailableError
 from ..core.import_path import own_import_path
+from .system.processes import ProcessHandle
 from .worker.processes.brands import Brand, brand_of, own_brand, stat_of
 
 _BOOT: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker", "boot.py")
@@ -39,7 +39,7 @@ class Zygote:
 
     def __init__(self) -> None:
         self._pid = 0
-        self._process = -1
+        self._process: ProcessHandle | None = None
         self._forks: socket.socket | None = None
         self._lives = False
         self._killed = False
@@ -69,18 +69,13 @@ class Zygote:
     @property
     def alive(self) -> bool:
         # A killed one forks no more, even if its end takes some time.
-        return self._process >= 0 and not self._killed and not self._ended_within(0)
+        return self._process is not None and not self._killed and not self._process.ended_within(0)
 
     @property
     def stopped(self) -> bool:
         """Whether it was stopped (SIGSTOP), so that it answers nothing."""
         found = stat_of(self._pid) if self.alive else None
         return found is not None and found.state == b"T"
-
-    def _ended_within(self, seconds: float) -> bool:
-        poll = select.poll()
-        poll.register(self._process, select.POLLIN)
-        return bool(poll.poll(seconds * 1000))
 
     def ensure(self) -> None:
         """Start a process if there is none, or if it is dead. Raises EnvironmentUnavailableError."""
@@ -120,7 +115,7 @@ class Zygote:
             setsigmask=[],
             setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD],
         )
-        self._process = os.pidfd_open(self._pid)
+        self._process = ProcessHandle(self._pid)
         self.brand = brand
         self._lives = False
         self._killed = False
@@ -195,7 +190,9 @@ class Zygote:
         Does nothing for an earlier zygote: its successor was started after a sweep.
         """
         # A dying process loses its sockets a moment before it counts as dead.
-        if self.brand is not None and brand == self.brand and self._process >= 0 and self._ended_within(_LEAVE_SECONDS):
+        if self.brand is None or brand != self.brand or self._process is None:
+            return
+        if self._process.ended_within(_LEAVE_SECONDS):
             from .worker.processes.ending import end_branded  # here, because the start does not need it
 
             end_branded(self.brand)
@@ -205,24 +202,20 @@ class Zygote:
 
         The zygote becomes the parent of the worker's processes and ends them.
         """
-        with contextlib.suppress(OSError):
-            descriptor = os.pidfd_open(pid)
-            try:
-                found = stat_of(pid)
-                # The id may belong to another process by now.
-                if found is not None and found.parent == self._pid and brand_of(pid) == brand == self.brand:
-                    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-                    return True
-            finally:
-                os.close(descriptor)
+        with contextlib.suppress(OSError), ProcessHandle(pid) as process:
+            found = stat_of(pid)
+            # The id may belong to another process by now.
+            if found is not None and found.parent == self._pid and brand_of(pid) == brand == self.brand:
+                process.send(signal.SIGKILL)
+                return True
         return False
 
     def kill(self) -> None:
         """Kill a process that does not answer, with its workers."""
-        if self.alive:
+        if self.alive and self._process is not None:
             self._killed = True
-            signal.pidfd_send_signal(self._process, signal.SIGKILL)
-            self._ended_within(_LEAVE_SECONDS)
+            self._process.send(signal.SIGKILL)
+            self._process.ended_within(_LEAVE_SECONDS)
         self.sweep(self.brand)
 
     def close(self) -> None:
@@ -230,12 +223,12 @@ class Zygote:
         if self._forks is not None:
             self._forks.close()
             self._forks = None
-        if self._process < 0:
+        if self._process is None:
             return
-        if not self._ended_within(_LEAVE_SECONDS):
+        if not self._process.ended_within(_LEAVE_SECONDS):
             self.kill()
         self.sweep(self.brand)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._pid, 0)
-        os.close(self._process)
-        self._process, self._pid = -1, 0
+        self._process.close()
+        self._process, self._pid = None, 0

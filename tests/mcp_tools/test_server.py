@@ -36,6 +36,8 @@ LOADED = {
     "runtime.sandbox.landlock",
     "runtime.sandbox.mounts",
     "runtime.sandbox.seccomp",
+    "runtime.system",
+    "runtime.system.processes",
     "runtime.worker",
     "runtime.worker.processes",
     "runtime.worker.processes.brands",

@@ -8,7 +8,9 @@ that it imports are copies without the names of Linux. What macOS has instead is
 from __future__ import annotations
 
 import importlib.util
+import os
 import select
+import signal
 import sys
 from types import ModuleType
 from typing import Final
@@ -18,10 +20,12 @@ import pytest
 from tests.support import kernel_queues
 
 LINUX_ONLY: Final = {
+    "os": ("pidfd_open",),
     "select": ("epoll", "EPOLL"),
+    "signal": ("pidfd_send_signal",),
 }
 """Modules with the names that macOS lacks; those in capitals are beginnings of names."""
-_MODULES: Final[dict[str, ModuleType]] = {"select": select}
+_MODULES: Final[dict[str, ModuleType]] = {"os": os, "select": select, "signal": signal}
 _GIVEN: Final[dict[str, dict[str, object]]] = {"select": dict(kernel_queues.NAMES)}
 
 

@@ -1,7 +1,6 @@
 """What the program needs of an operating system, with one implementation for Linux and one for other systems.
 
-Each module is one need: `waiting` for many descriptors. Outside of this package, no module of the
-engine asks `sys.platform` or uses names of `os`, `select`, `signal` and `socket` that only Linux has. It stands in this
-layer and not in `core`, because `core` performs no input or output. Standard library alone, because the host and its
-zygote load it first.
+Each module is one need: `waiting` for many descriptors, `processes` to hold on to one. It stands in this layer and not
+in `core`, because `core` performs no input or output. Standard library alone, because the host and its zygote load it
+first.
 """

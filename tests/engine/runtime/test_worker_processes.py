@@ -194,7 +194,7 @@ LOADED = {
     "log.events": "base codec conversation execution going_back nodes session",
     "runtime": "results",
     "runtime.sandbox": "entering kernel landlock mounts seccomp",
-    "runtime.system": "waiting",
+    "runtime.system": "processes waiting",
     "runtime.worker": (
         "channel former_names framing interpreter interrupts names names_used namespace protocol sharing"
     ),

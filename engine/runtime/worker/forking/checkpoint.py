@@ -57,6 +57,7 @@ from typing import Final
 from msgspec import Struct
 
 from ....core.text import plural
+from ...system.processes import ProcessHandle
 from ..framing import frame
 from ..processes import quiet_fork
 from ..processes.brands import children_of
@@ -117,17 +118,17 @@ class PendingCheckpoint(Struct):
     """
 
     ready: int = -1
-    process: int = -1
+    process: ProcessHandle | None = None
 
     def wait(self) -> None:
         """Wait until it has reported, or has failed and was ended. Call it once."""
-        if self.ready < 0:
+        if self.process is None:
             return
         try:
             _has_come(self.ready, self.process)
         finally:
             os.close(self.ready)
-            os.close(self.process)
+            self.process.close()
 
 
 def _go_on(_: bool) -> None: ...
@@ -206,17 +207,17 @@ def _fork_twice(copy: _Copy, reaps: bool) -> PendingCheckpoint | None:
 def _become_middle(copy: _Copy) -> None:
     """Become the middle process; returns only in the copy."""
     try:
-        middle = os.pidfd_open(os.getpid())
+        middle = ProcessHandle(os.getpid())
         pid = os.fork()
         if pid:
-            os._exit(0 if _has_come(copy.ready, os.pidfd_open(pid)) else _EXIT_LOST)
+            os._exit(0 if _has_come(copy.ready, ProcessHandle(pid)) else _EXIT_LOST)
     except BaseException:
         os._exit(_EXIT_LOST)
     _become(copy, middle)
     copy.live(False)
 
 
-def _become(copy: _Copy, middle: int | None) -> None:
+def _become(copy: _Copy, middle: ProcessHandle | None) -> None:
     """Become the copy; returns when it is the zygote's child. `middle` pins its parent until then."""
     try:
         os.write(copy.known, _SAYS)
@@ -230,8 +231,8 @@ def _become(copy: _Copy, middle: int | None) -> None:
             os.eventfd_write(copy.ready, 1)
         os.close(copy.ready)
         if middle is not None:
-            _wait(middle)
-            os.close(middle)
+            middle.ended_within(None)
+            middle.close()
         # Only now, because its parent was the middle process until now.
         if not die_with_parent(signal.SIGKILL, copy.zygote):
             os._exit(_EXIT_LOST)
@@ -239,21 +240,16 @@ def _become(copy: _Copy, middle: int | None) -> None:
         os._exit(_EXIT_LOST)
 
 
-def _has_come(ready: int, process: int) -> bool:
+def _has_come(ready: int, process: ProcessHandle) -> bool:
     """Wait for the report of the copy, which `process` pins; end it and return False if none comes in time."""
-    if ready in _wait(ready, process, milliseconds=_PATIENCE_MS):
+    poll = select.poll()
+    poll.register(ready, select.POLLIN)
+    poll.register(process, select.POLLIN)
+    if ready in (descriptor for descriptor, _ in poll.poll(_PATIENCE_MS)):
         return True
     with suppress(OSError):
-        signal.pidfd_send_signal(process, signal.SIGKILL)
+        process.send(signal.SIGKILL)
     return False
-
-
-def _wait(*descriptors: int, milliseconds: int | None = None) -> list[int]:
-    """Wait for descriptors; return the readable ones."""
-    poll = select.poll()
-    for descriptor in descriptors:
-        poll.register(descriptor, select.POLLIN)
-    return [descriptor for descriptor, _ in poll.poll(milliseconds)]
 
 
 # --- descriptors of a copy --------------------------------------------------------------------------------------------

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import os
 import resource
-import select
 import signal
 import socket
 import time
@@ -36,6 +35,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
 from ...sandbox import kernel, mounts
+from ...system.processes import ProcessHandle
 from ...system.waiting import READABLE, Poller
 from ..processes.brands import pids, read, stat_of
 from ..processes.memory import most_tasks
@@ -107,12 +107,12 @@ def _split(socket: int, writer: int, become: Callable[[int, int], NoReturn], apa
         if apart:
             outside = os.open(_PROC, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             mounts.leave(_NEWPID)
-        between = os.pidfd_open(os.getpid())
+        between = ProcessHandle(os.getpid())
         pid = os.fork()
         if pid == 0:
             # Wait for the end of the middle process, when its children get the zygote as parent. Its descriptors close
             # earlier: then the signal for a parent's death could still be for the death of the middle process.
-            select.select([between], [], [])
+            between.ended_within(None)
             _begin(socket, outside, writer, become)
         os.write(writer, b"%d\n" % pid)
     except BaseException as error:
@@ -171,14 +171,10 @@ def number_outside(pid: int, outside: int) -> int:
     """
     if outside < 0:
         return pid
-    pinned = os.pidfd_open(pid)
-    try:
-        with open(
-            os.open(f"self/fdinfo/{pinned}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=outside), encoding="ascii"
-        ) as info:
+    with ProcessHandle(pid) as process:
+        number = os.open(f"self/fdinfo/{process.fileno()}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=outside)
+        with open(number, encoding="ascii") as info:
             return next(int(line.split()[1]) for line in info if line.startswith("Pid:"))
-    finally:
-        os.close(pinned)
 
 
 # --- stopping all processes -------------------------------------------------------------------------------------------

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import gc
 import os
-import select
 import signal
 import struct
 import time
@@ -31,6 +30,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NoReturn, TypeVar
 
+from ...system.processes import ProcessHandle
 from ..guarding.guard import OutsideGuard
 from ..processes import quiet_fork
 from ..processes.brands import children_of
@@ -170,7 +170,7 @@ class Copies:
             self.pid = quiet_fork.fork()
             if self.pid == 0:
                 _become_child(worker, self._memory, groups, write)
-            self._process = quiet_fork.keep_high(os.pidfd_open(self.pid))
+            self._process = ProcessHandle(self.pid, quiet_fork.keep_high)
         except BaseException:
             os.close(self._memory)
             raise
@@ -178,13 +178,13 @@ class Copies:
     @property
     def ended(self) -> bool:
         """Whether the child has written everything; ends a child at its time limit."""
-        if _has_ended(self._process, 0):
+        if self._process.ended_within(0):
             return True
         if time.monotonic() < self._deadline:
             return False
         self._late = True
         self.end()
-        return _has_ended(self._process, 1000)
+        return self._process.ended_within(1)
 
     def end(self) -> None:
         """End the child and everything below it."""
@@ -215,9 +215,10 @@ class Copies:
 
     def leave(self) -> None:
         """Release the descriptors, if the child's records are not needed any more, or not in this process."""
-        for descriptor in (self._memory, self._process):
-            with suppress(OSError):
-                os.close(descriptor)
+        with suppress(OSError):
+            os.close(self._memory)
+        with suppress(OSError):
+            self._process.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,13 +228,6 @@ class Finished:
     names: Names
     data: bytes
     reason: str
-
-
-def _has_ended(process: int, milliseconds: int) -> bool:
-    # Through a descriptor, because a statement may have reaped the child itself.
-    poll = select.poll()
-    poll.register(process, select.POLLIN)
-    return bool(poll.poll(milliseconds))
 
 
 # --- in the child ----------------------------------------------------------------------------------------------------
@@ -305,12 +299,11 @@ def _in_process_of_its_own(work: Callable[[], object]) -> str:
                 work()
         finally:
             os._exit(0)
-    process = os.pidfd_open(pid)
-    late = not _has_ended(process, int(CODE_SECONDS * 1000))
-    if late:
-        end_tree(pid)
-    os.waitpid(pid, 0)
-    os.close(process)
+    with ProcessHandle(pid) as process:
+        late = not process.ended_within(CODE_SECONDS)
+        if late:
+            end_tree(pid)
+        os.waitpid(pid, 0)
     if children_of("self"):
         # Because C code may start a process that the guard does not see.
         end_below(os.getpid())

@@ -27,7 +27,7 @@ of it. Then it will never have one, neither by forking nor by inheriting.
 
 The first process of a realm needs none of this: its signal to all processes reaches every one (`end_all`).
 
-Process ids are reused. So a signal goes through a descriptor that pins the process, after a comparison of start times.
+Process ids are reused. So a signal goes through a handle that pins the process, after a comparison of start times.
 
 Used by the zygote and the workers (trees), by the host and at the start of each command (brands).
 """
@@ -41,6 +41,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final
 
+from ...system.processes import ProcessHandle
 from .brands import Brand, Stat, brand_of, host_is_dead, latest_pid, pids, stat_of
 
 _PASSES: Final = 50
@@ -151,24 +152,20 @@ def _ancestors() -> set[int]:
 
 def end_alone(root: int) -> bool:
     """End a process that has no descendants; return False if it has some, or if that is unknown."""
-    with suppress(OSError):
-        descriptor = os.pidfd_open(root)
-        try:
-            # Also before the wait, because children could start others during it.
-            if _is_childless(root) and _is_stopped(descriptor, root) and _is_childless(root):
-                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-                return True
-        finally:
-            os.close(descriptor)
+    with suppress(OSError), ProcessHandle(root) as process:
+        # Also before the wait, because children could start others during it.
+        if _is_childless(root) and _is_stopped(process, root) and _is_childless(root):
+            process.send(signal.SIGKILL)
+            return True
     return False
 
 
-def _is_stopped(descriptor: int, root: int) -> bool:
+def _is_stopped(process: ProcessHandle, root: int) -> bool:
     """Send SIGSTOP to the process; return whether it has stopped, and has a single thread. Raises OSError."""
     found = stat_of(root)
     if found is None or found.state in _ENDED:
         return False
-    signal.pidfd_send_signal(descriptor, signal.SIGSTOP)
+    process.send(signal.SIGSTOP)
     deadline = time.monotonic() + _STOP_SECONDS
     while (found := stat_of(root)) is not None and found.state != _STOPPED:
         if found.state in _ENDED or time.monotonic() > deadline:
@@ -273,15 +270,11 @@ class _RoundUp:
 
     def _send(self, pid: int, number: signal.Signals) -> bool:
         """Send the signal; return False if the process is gone or belongs to another user."""
-        with suppress(OSError):
-            descriptor = os.pidfd_open(pid)
-            try:
-                found = stat_of(pid)
-                if found is not None and found.start == self._members.get(pid):
-                    signal.pidfd_send_signal(descriptor, number)
-                    return True
-            finally:
-                os.close(descriptor)
+        with suppress(OSError), ProcessHandle(pid) as process:
+            found = stat_of(pid)
+            if found is not None and found.start == self._members.get(pid):
+                process.send(number)
+                return True
         return False
 
 

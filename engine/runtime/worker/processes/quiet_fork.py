@@ -25,6 +25,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
+from ...system.processes import ProcessHandle
+
 _CLONE: Final = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
 _THREAD_ID_AT: Final = {"x86_64": 3, "aarch64": 4}.get(platform.machine(), 0)
 """Index of the argument that is the address of the child's thread id."""
@@ -69,8 +71,8 @@ def can_be_beside() -> bool:
     return is_quiet() and _thread_id() is not None
 
 
-def fork_beside(first: Callable[[], None], *, amid: bool = False) -> int | None:
-    """Fork a child of the parent. Returns None in it, and a pidfd of it in this process.
+def fork_beside(first: Callable[[], None], *, amid: bool = False) -> ProcessHandle | None:
+    """Fork a child of the parent. Returns None in it, and a handle of it in this process.
 
     `first` is called in the child, before the steps of Python and of a statement's modules after a fork: the import
     lock is held, and locks of modules may be. It must not raise, import, or start a thread. It may fork again, `amid`
@@ -91,7 +93,7 @@ def fork_beside(first: Callable[[], None], *, amid: bool = False) -> int | None:
     if not amid:
         (_IN_PARENT if pid else _IN_CHILD)()
     _check(pid)
-    return pinned.value if pid else None
+    return ProcessHandle.of(pinned.value) if pid else None
 
 
 def _call(arguments: Sequence[int]) -> int:
