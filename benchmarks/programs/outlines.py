@@ -26,8 +26,8 @@ from engine.files.detail.scene import Scene
 from engine.files.document import Place
 from engine.files.outline.model import Outline
 from engine.files.revision import decoded
+from engine.runtime.system.process_table import children_of
 from engine.runtime.worker.handles.outlines import Outlines
-from engine.runtime.worker.processes.brands import children_of
 from engine.runtime.zygote import Zygote
 
 ALL = 10**9

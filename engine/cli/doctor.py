@@ -44,10 +44,10 @@ from ..runtime.checkpoint_memory import free_memory, is_short
 from ..runtime.environment import EnvironmentSpec
 from ..runtime.sandbox import landlock
 from ..runtime.sandbox.entering import MISSING
-from ..runtime.worker.processes.brands import read
+from ..runtime.system.own_process import hides_processes
+from ..runtime.system.process_table import read
 from ..runtime.worker.processes.ending import left_behind
 from ..runtime.worker.processes.memory import MOST_PROCESSES, most_tasks
-from ..runtime.worker.processes.system import hides_processes
 from ..runtime.worker_environment import WorkerEnvironment
 from ..runtime.zygote import Zygote
 from ..session.directories import find_project_environment

@@ -12,8 +12,8 @@ import ctypes
 import os
 from typing import Final
 
-from .worker.processes.brands import read
-from .worker.processes.system import become_unreadable
+from .system.own_process import become_unreadable
+from .system.process_table import read
 
 _ENV_START: Final = 47
 """The index of field 50 of proc(5) among the fields of /proc/self/stat after the command. The next one is the end."""

@@ -27,9 +27,10 @@ import anyio
 
 from ..core.domain import Domain, is_inside
 from ..core.errors import EnvironmentUnavailableError
+from .system.brands import Brand
+from .system.process_table import stat_of
 from .system.processes import ProcessHandle
 from .worker.forking.realm import STAND_STILL, STILL
-from .worker.processes.brands import Brand, stat_of
 from .zygote import Zygote
 
 _CREDENTIALS: Final = Struct("=iII")

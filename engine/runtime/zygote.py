@@ -17,8 +17,9 @@ from weakref import WeakSet
 
 from ..core.errors import EnvironmentUnavailableError
 from ..core.import_path import own_import_path
+from .system.brands import Brand, brand_of, own_brand
+from .system.process_table import stat_of
 from .system.processes import ProcessHandle
-from .worker.processes.brands import Brand, brand_of, own_brand, stat_of
 
 _BOOT: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker", "boot.py")
 _INHERITED: Final = 3

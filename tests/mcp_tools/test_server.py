@@ -37,11 +37,10 @@ LOADED = {
     "runtime.sandbox.mounts",
     "runtime.sandbox.seccomp",
     "runtime.system",
+    "runtime.system.process_table",
     "runtime.system.processes",
-    "runtime.worker",
-    "runtime.worker.processes",
-    "runtime.worker.processes.brands",
-    "runtime.worker.processes.system",
+    "runtime.system.brands",
+    "runtime.system.own_process",
     "runtime.zygote",
 }
 """The engine modules of a server that can respond. Every client would wait for more."""

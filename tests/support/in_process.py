@@ -37,12 +37,12 @@ from engine.files.outline.fallbacks import IndentationOutliner
 from engine.runtime.connection import Capture, Connection
 from engine.runtime.control_channel import Death, MessageReader, Parent
 from engine.runtime.environment import EnvironmentSpec
+from engine.runtime.system import own_process
 from engine.runtime.worker.channel import Inbox
 from engine.runtime.worker.framing import FrameBuffer, frame
 from engine.runtime.worker.guarding.guard import OutsideGuard
 from engine.runtime.worker.interpreter import Interpreter, Request, serve
 from engine.runtime.worker.interrupts import Interrupts, interruption
-from engine.runtime.worker.processes import system
 from engine.runtime.worker.protocol import Failed, FromWorker, Kept, Replay, Run, Stopping, ToWorker
 from engine.runtime.worker.statements.executor import OwnPython
 from engine.runtime.worker.statements.output import no_input
@@ -106,7 +106,7 @@ class ThreadChannel:
 
     @property
     def ours(self) -> bool:
-        return system.is_own()
+        return own_process.is_own()
 
     @property
     def idle(self) -> bool:

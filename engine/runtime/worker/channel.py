@@ -23,8 +23,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from ..system import own_process
 from .framing import FrameBuffer, frame, to_worker
-from .processes import system
 from .protocol import FromWorker, Noted, Stopping, ToWorker
 
 _CHUNK = 65536
@@ -151,7 +151,7 @@ class Channel:
     @property
     def ours(self) -> bool:
         """Whether this is the worker itself and not a forked process."""
-        return system.is_own()
+        return own_process.is_own()
 
     def send(self, message: FromWorker) -> None:
         """Send a message. Raises FrameTooLargeError with nothing sent. A lost socket ends the process."""

@@ -14,7 +14,7 @@ from engine.core.programs import CommandRequest
 from engine.log.redaction import NO_SECRETS
 from engine.log.statements import EffectAnswer, EffectRequest
 from engine.runtime.environment import EnvironmentSpec
-from engine.runtime.worker.processes.brands import stat_of
+from engine.runtime.system.process_table import stat_of
 from tests.support.environments import AnyBench, Bench, Make, until
 
 ENDLESS = "echo begins; while :; do sleep 0.05; done"

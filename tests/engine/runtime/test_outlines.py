@@ -17,8 +17,8 @@ from engine.files.outline.model import Outline
 from engine.files.revision import from_text
 from engine.log.events.nodes import OutlineMade
 from engine.runtime.sandbox import entering, seccomp
+from engine.runtime.system.process_table import children_of
 from engine.runtime.worker.handles.outlines import Outlines
-from engine.runtime.worker.processes.brands import children_of
 from tests.support.workers import WorkerBench, shared_zygote
 
 PYTHON = b"class A:\n    def f(self):\n        return 1\n"

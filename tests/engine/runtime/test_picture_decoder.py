@@ -14,7 +14,7 @@ from PIL import Image
 from engine.core.pictures import LARGEST_BYTES, LONGEST_EDGE, MOST_BYTES, GivenPicture
 from engine.runtime.picture_decoder import BROKEN, ENDED, TOO_LONG, UNKNOWN_KIND, DecodedPicture, PictureDecoder
 from engine.runtime.sandbox import seccomp
-from engine.runtime.worker.processes.brands import children_of
+from engine.runtime.system.process_table import children_of
 from tests.support.pictures import SVG, bomb, jpeg, noise, opened, png
 from tests.support.workers import shared_zygote
 

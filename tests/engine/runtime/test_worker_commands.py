@@ -10,7 +10,7 @@ import anyio
 import psutil
 import pytest
 
-from engine.runtime.worker.processes.brands import brand_of
+from engine.runtime.system.brands import brand_of
 from tests.support.environments import until
 from tests.support.workers import WorkerBench, bench, processes_in, running, shared_zygote
 

@@ -194,7 +194,7 @@ LOADED = {
     "log.events": "base codec conversation execution going_back nodes session",
     "runtime": "results",
     "runtime.sandbox": "entering kernel landlock mounts seccomp",
-    "runtime.system": "processes waiting",
+    "runtime.system": "brands own_process process_table processes quiet_fork waiting",
     "runtime.worker": (
         "channel former_names framing interpreter interrupts names names_used namespace protocol sharing"
     ),
@@ -203,7 +203,7 @@ LOADED = {
     "runtime.worker.guarding": "guard origins outside routes",
     "runtime.worker.handles": "board live_nodes outlines states trees",
     "runtime.worker.keeping": "constructors naming pickler reasons value_keeper writing",
-    "runtime.worker.processes": "brands ending memory program quiet_fork system",
+    "runtime.worker.processes": "ending memory program",
     "runtime.worker.statements": "effects executor output rich",
     "runtime.worker.writes": "advice opening staging touching tree",
 }

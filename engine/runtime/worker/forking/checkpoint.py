@@ -57,12 +57,12 @@ from typing import Final
 from msgspec import Struct
 
 from ....core.text import plural
+from ...system import quiet_fork
+from ...system.own_process import become_subreaper, block_signals, die_with_parent, set_blocked
+from ...system.process_table import children_of
 from ...system.processes import ProcessHandle
+from ...system.quiet_fork import is_high, keep_high
 from ..framing import frame
-from ..processes import quiet_fork
-from ..processes.brands import children_of
-from ..processes.quiet_fork import is_high, keep_high
-from ..processes.system import become_subreaper, block_signals, die_with_parent, set_blocked
 from ..protocol import FromCheckpoint, NotTaken, Paused
 
 _SAYS: Final = b"C"

@@ -35,6 +35,15 @@ from ....core.domain import Layer
 from ....core.tokens import counter
 from ....files.safe_open import keep_out
 from ...sandbox.entering import enter
+from ...system import own_process
+from ...system.own_process import (
+    become_subreaper,
+    close_all_but,
+    die_with_parent,
+    flush_c_streams,
+    give_up_reading_others,
+)
+from ...system.process_table import children_of
 from ..channel import Channel
 from ..framing import frame
 from ..guarding.guard import OutsideGuard
@@ -42,11 +51,8 @@ from ..handles.outlines import Outlines
 from ..interpreter import Interpreter, Request
 from ..interpreter import serve as serve_requests
 from ..interrupts import SignalInterrupts
-from ..processes import system
-from ..processes.brands import children_of
 from ..processes.ending import end_below
 from ..processes.memory import set_limits
-from ..processes.system import become_subreaper, close_all_but, die_with_parent, flush_c_streams, give_up_reading_others
 from ..protocol import CleanUp, Failed, Fork, FromWorker, Started
 from ..statements import executor, output
 from ..statements.executor import OwnPython
@@ -66,7 +72,7 @@ def become_worker(
 ) -> NoReturn:
     """Turn this forked process into a worker, which leaves only by `os._exit`."""
     channel = None
-    system.take_place()
+    own_process.take_place()
     try:
         os.setsid()
         become_subreaper()
@@ -261,7 +267,7 @@ class Surroundings:
         if not isinstance(restoring, Restoring):
             self._pending = restoring
             return None
-        system.take_place()
+        own_process.take_place()
         become_subreaper()
         self._handover.close()
         self._handover = restoring.handover

@@ -18,10 +18,10 @@ from typing import Final, NoReturn
 
 from ....core.domain import Domain
 from ...sandbox.entering import prepare
+from ...system.process_table import is_below
 from ...system.waiting import READABLE, Poller
 from ..framing import FrameBuffer, frame
 from ..processes import program
-from ..processes.brands import is_below
 from ..protocol import Adopt, Died, Execute, Fork, Forked, FromZygote
 from ..writes import opening
 from . import child

@@ -35,9 +35,9 @@ from ....files.outline.parser_messages import (
     request_of,
 )
 from ...sandbox.entering import enter
+from ...system.own_process import die_with_parent, give_up_reading_others
 from ...system.waiting import READABLE, Poller
 from ..processes.memory import set_limits
-from ..processes.system import die_with_parent, give_up_reading_others
 from .forked import fork
 
 SECONDS: Final = 1.0

@@ -35,11 +35,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
 from ...sandbox import kernel, mounts
-from ...system.processes import ProcessHandle
-from ...system.waiting import READABLE, Poller
-from ..processes.brands import pids, read, stat_of
-from ..processes.memory import most_tasks
-from ..processes.system import (
+from ...system.own_process import (
     become_subreaper,
     become_unreadable,
     close_all_but,
@@ -48,6 +44,10 @@ from ..processes.system import (
     set_free,
     take_precedence,
 )
+from ...system.process_table import pids, read, stat_of
+from ...system.processes import ProcessHandle
+from ...system.waiting import READABLE, Poller
+from ..processes.memory import most_tasks
 from .forked import fork
 
 _NEWPID: Final = 0x20000000

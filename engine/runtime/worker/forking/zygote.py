@@ -20,13 +20,8 @@ from typing import Final, NoReturn
 
 from ....core import tokens
 from ....core.tokens import counter
-from ...system.waiting import READABLE, Poller
-from ..framing import ProtocolError, to_zygote
-from ..processes.brands import Brand, children_of, is_below, session_of
-from ..processes.ending import end_all, end_all_but, end_alone, end_below, end_left_behind, end_tree
-from ..processes.memory import Watch as MemoryWatch
-from ..processes.memory import is_full
-from ..processes.system import (
+from ...system.brands import Brand
+from ...system.own_process import (
     become_subreaper,
     become_unreadable,
     die_with_parent,
@@ -35,6 +30,12 @@ from ..processes.system import (
     take_brand,
     take_precedence,
 )
+from ...system.process_table import children_of, is_below, session_of
+from ...system.waiting import READABLE, Poller
+from ..framing import ProtocolError, to_zygote
+from ..processes.ending import end_all, end_all_but, end_alone, end_below, end_left_behind, end_tree
+from ..processes.memory import Watch as MemoryWatch
+from ..processes.memory import is_full
 from ..protocol import Adopt, Died, Execute, Fork, Interrupt, Interrupted, Kill, ToZygote, Watch
 from . import realm
 from .forked import ExpectedCopies, ForkedProcess, readable

@@ -31,7 +31,7 @@ from ....files.outline.parser_messages import (
     records,
     reply_of,
 )
-from ..processes import system
+from ...system import own_process
 
 _KEPT: Final = 512
 _KEPT_SYMBOLS: Final = 100_000
@@ -118,7 +118,7 @@ class Outlines:
 
     def _asked(self, request: Request) -> Reply | None:
         """Ask the parser; return None if there is none. The death of a parser is an answer too."""
-        if not system.is_own():
+        if not own_process.is_own():
             return None
         with self._lock:
             self._number += 1

@@ -12,7 +12,7 @@ unchanged.
 The child must not be noticed. Its standard streams are /dev/null, and all other descriptors apart from the memory file
 are closed at once. Otherwise a pipe that the next statement closes would stay open in the child, and both could write a
 buffered file. It handles no signal of the user, dies with the worker, and runs no finalizer, because it leaves with
-`os._exit` and without garbage collection. Its end sends no signal (`processes.quiet_fork`).
+`os._exit` and without garbage collection. Its end sends no signal (`system.quiet_fork`).
 
 A record is a state, which is written last, and a size, followed by data or a reason. So every group that the child had
 finished is there if it was killed. Must not know what is pickled. Used by `keeper`.
@@ -30,12 +30,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NoReturn, TypeVar
 
+from ...system import quiet_fork
+from ...system.own_process import become_subreaper, die_with_parent
+from ...system.process_table import children_of
 from ...system.processes import ProcessHandle
 from ..guarding.guard import OutsideGuard
-from ..processes import quiet_fork
-from ..processes.brands import children_of
 from ..processes.ending import end_below, end_tree
-from ..processes.system import become_subreaper, die_with_parent
 from .naming import SIZE, BoundNames, ForeignCode, header
 from .pickler import GroupPickler, RunsCodeError, Sink, Surroundings
 from .reasons import (

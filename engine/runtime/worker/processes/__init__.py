@@ -1,1 +1,1 @@
-"""The system's processes: limits, memory, brands, privileges, programs, and the ending of their trees."""
+"""The system's processes: limits, memory, programs, and the ending of their trees."""

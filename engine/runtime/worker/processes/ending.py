@@ -41,8 +41,9 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final
 
+from ...system.brands import Brand, brand_of, host_is_dead
+from ...system.process_table import Stat, latest_pid, pids, stat_of
 from ...system.processes import ProcessHandle
-from .brands import Brand, Stat, brand_of, host_is_dead, latest_pid, pids, stat_of
 
 _PASSES: Final = 50
 """Passes without a new member that suffice if process ids change all the time."""

@@ -35,7 +35,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from ....core.domain import Domain
-from .brands import children_of, read
+from ...system.process_table import children_of, read
 
 _BLOCK: Final = 512
 _LEAST: Final = 4096

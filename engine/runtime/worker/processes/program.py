@@ -22,11 +22,11 @@ from typing import Final, NoReturn
 from ....core.domain import is_held
 from ....files.safe_open import same_directory
 from ...sandbox.entering import enter
+from ...system.own_process import become_subreaper, close_all_but, die_with_parent, give_up_reading_others
 from ..framing import frame
 from ..protocol import Execute, Finished, FromKeeper, NotStarted
 from .ending import end_below
 from .memory import set_limits
-from .system import become_subreaper, close_all_but, die_with_parent, give_up_reading_others
 
 _EXIT_SETUP: Final = 70
 _WAITED_FOR: Final = (signal.SIGCHLD, signal.SIGINT)

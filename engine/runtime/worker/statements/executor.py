@@ -39,11 +39,11 @@ from ....core.text import cut_middle
 from ....log.comparison import bound_names, differences
 from ....log.events import Event
 from ....log.past import ValueGroup
+from ...system import own_process
 from ..framing import to_step
 from ..handles.states import BoardReport
 from ..interrupts import Interrupts
 from ..namespace import NamespaceWatch
-from ..processes import system
 from ..protocol import (
     Began,
     BroughtBack,
@@ -244,7 +244,7 @@ class Executor:
 
     def _leave_if_forked(self, error: BaseException | None) -> None:
         """Exit in a process that the statement forked, because it must not continue as a second worker."""
-        if system.is_own():
+        if own_process.is_own():
             return
         with suppress(BaseException):
             if error is not None:

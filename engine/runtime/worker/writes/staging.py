@@ -31,8 +31,8 @@ from typing import Any, Final, Protocol, cast
 from weakref import WeakValueDictionary
 
 from ....files.revision import digest_of
-from ..processes import system
-from ..processes.brands import children_of, pids
+from ...system import own_process
+from ...system.process_table import children_of, pids
 from ..protocol import RecalledFile
 
 _NAME: Final = "rewindow-open"
@@ -295,7 +295,7 @@ class _Raw(Layer, io.FileIO):
 
     def close(self) -> None:
         # Because a process forked by a statement may have a locked copy of the lock.
-        if self.staging is None or not system.is_own():
+        if self.staging is None or not own_process.is_own():
             super().close()
             return
         with self.staging.lock:

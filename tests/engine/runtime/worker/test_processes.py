@@ -20,17 +20,10 @@ from typing import Final
 import pytest
 
 from engine.core.domain import Domain
-from engine.runtime.worker.processes import ending, memory, quiet_fork
-from engine.runtime.worker.processes.brands import (
-    Brand,
-    Stat,
-    brand_of,
-    children_of,
-    has_children,
-    host_is_dead,
-    own_brand,
-    stat_of,
-)
+from engine.runtime.system import quiet_fork
+from engine.runtime.system.brands import Brand, brand_of, host_is_dead, own_brand
+from engine.runtime.system.process_table import Stat, children_of, has_children, stat_of
+from engine.runtime.worker.processes import ending, memory
 from engine.runtime.worker.processes.ending import end_below, end_left_behind, end_tree, left_behind
 from engine.runtime.worker.processes.memory import Watch, held
 from tests.support.environments import PATIENCE
@@ -280,8 +273,8 @@ SECONDS: Final = 30
 BRANDED: Final = f"""
 import sys, time
 sys.path.insert(0, {ROOT!r})
-from engine.runtime.worker.processes.brands import own_brand
-from engine.runtime.worker.processes.system import take_brand
+from engine.runtime.system.brands import own_brand
+from engine.runtime.system.own_process import take_brand
 take_brand(own_brand(3))
 print("branded", flush=True)
 sys.stdin.read()
@@ -385,7 +378,7 @@ def test_process_forked_beside_is_its_parents() -> None:
 
 TAKES_PRECEDENCE: Final = """
 import os
-from engine.runtime.worker.processes.system import take_precedence
+from engine.runtime.system.own_process import take_precedence
 
 {}
 before = os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)

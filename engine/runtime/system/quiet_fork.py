@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from ...system.processes import ProcessHandle
+from .processes import ProcessHandle
 
 _CLONE: Final = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
 _THREAD_ID_AT: Final = {"x86_64": 3, "aarch64": 4}.get(platform.machine(), 0)

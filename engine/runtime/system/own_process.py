@@ -29,7 +29,7 @@ import signal
 from contextlib import suppress
 from typing import Final
 
-from ...sandbox import entering, kernel, landlock
+from ..sandbox import entering, kernel, landlock
 from .brands import Brand
 
 _pid = os.getpid()
