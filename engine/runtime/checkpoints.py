@@ -42,6 +42,7 @@ from ..log.statements import RunOutcome
 from .checkpoint_memory import Member, expose
 from .control_channel import ControlChannel, MessageReader, Parent, record_pair, socket_pair
 from .realm import Holding
+from .system.descriptors import name_senders
 from .worker.framing import FrameBuffer, ProtocolError
 from .worker.protocol import Adopt, NotTaken, Paused
 
@@ -296,7 +297,7 @@ def adoption_pair(theirs: contextlib.ExitStack) -> tuple[socket.socket, socket.s
     zygotes, copys = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     theirs.callback(zygotes.close)
     theirs.callback(copys.close)
-    zygotes.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    name_senders(zygotes)
     return zygotes, copys
 
 

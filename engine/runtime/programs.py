@@ -14,7 +14,6 @@ from __future__ import annotations
 import codecs
 import contextlib
 import errno
-import fcntl
 import math
 import os
 import shlex
@@ -34,6 +33,7 @@ from ..files.safe_open import search_path
 from ..log.statements import OutputSink
 from .control_channel import DEATH_SECONDS, ControlChannel, Parent, pipe, socket_pair
 from .environment import EnvironmentSpec
+from .system.descriptors import widen
 from .system.waiting import READABLE, Poller
 from .worker.framing import FrameBuffer, FrameTooLargeError, from_keeper
 from .worker.processes.memory import LOOK_SECONDS
@@ -319,7 +319,7 @@ class ForkedProgram:
                 pipes = [pipe(ours, theirs) for _ in range(2)]
                 for _, writer in pipes:
                     with contextlib.suppress(OSError):  # a user may have no more room for pipes
-                        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+                        widen(writer, _PIPE_BYTES)
                 zygote.fork([control[1].fileno(), report[1].fileno(), *(writer for _, writer in pipes), *stdin])
                 program = cls(zygote, control[0], report[0], [reader for reader, _ in pipes])
                 ours.pop_all()

@@ -19,7 +19,6 @@ import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import PurePath
-from struct import Struct
 from typing import Final
 from weakref import WeakKeyDictionary, WeakSet, finalize
 
@@ -28,13 +27,12 @@ import anyio
 from ..core.domain import Domain, is_inside
 from ..core.errors import EnvironmentUnavailableError
 from .system.brands import Brand
+from .system.descriptors import name_senders, receive_named
 from .system.process_table import stat_of
 from .system.processes import ProcessHandle
 from .worker.forking.realm import STAND_STILL, STILL
 from .zygote import Zygote
 
-_CREDENTIALS: Final = Struct("=iII")
-"""The sender of a record: process, user and group."""
 _STILL_SECONDS: Final = 5.0
 _TURNS: Final[WeakKeyDictionary[Zygote, Turns]] = WeakKeyDictionary()
 _HOLD_SECONDS: Final = 10.0
@@ -85,7 +83,7 @@ class Realm:
             return
         self.close()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        name_senders(ours)
         with theirs:
             try:
                 self._zygote.begin_realm(theirs.fileno())
@@ -203,11 +201,9 @@ class Realm:
         if self._pid or self._forks is None:
             return bool(self._pid)
         with contextlib.suppress(OSError):
-            _, ancillary, _, _ = self._forks.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size))
-            for level, kind, value in ancillary:
-                if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
-                    pid = int(_CREDENTIALS.unpack(value[: _CREDENTIALS.size])[0])
-                    self._process, self._pid = ProcessHandle(pid), pid
+            _, pid = receive_named(self._forks)
+            if pid:
+                self._process, self._pid = ProcessHandle(pid), pid
         return bool(self._pid)
 
     def _is_over(self) -> bool:

@@ -7,10 +7,12 @@ that it imports are copies without the names of Linux. What macOS has instead is
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import os
 import select
 import signal
+import socket
 import sys
 from types import ModuleType
 from typing import Final
@@ -20,12 +22,20 @@ import pytest
 from tests.support import kernel_queues
 
 LINUX_ONLY: Final = {
-    "os": ("pidfd_open",),
+    "fcntl": ("F_SETPIPE_SZ", "F_GETPIPE_SZ"),
+    "os": ("eventfd", "eventfd_write", "memfd_create", "pidfd_open", "MFD_"),
     "select": ("epoll", "EPOLL"),
     "signal": ("pidfd_send_signal",),
+    "socket": ("SO_PASSCRED", "SCM_CREDENTIALS"),
 }
 """Modules with the names that macOS lacks; those in capitals are beginnings of names."""
-_MODULES: Final[dict[str, ModuleType]] = {"os": os, "select": select, "signal": signal}
+_MODULES: Final[dict[str, ModuleType]] = {
+    "fcntl": fcntl,
+    "os": os,
+    "select": select,
+    "signal": signal,
+    "socket": socket,
+}
 _GIVEN: Final[dict[str, dict[str, object]]] = {"select": dict(kernel_queues.NAMES)}
 
 

@@ -1,4 +1,4 @@
-"""What a process sets or asks about itself: identity, privileges, descriptors, signals, and C memory.
+"""What a process sets or asks about itself: identity, privileges, signals, and C memory.
 
 `is_own` tells whether this process is the worker. A forked copy of a worker has all of its objects, and most of them
 must do nothing there. They ask here instead of storing a process id, because a restored worker is a forked copy that
@@ -37,7 +37,6 @@ _DROPPED: Final = (entering.SYS_RAWIO, entering.SYS_PTRACE, entering.SYS_ADMIN, 
 """Capabilities that allow reading other processes' memory: by /proc/kcore, tracing, namespaces, or kernel probes."""
 _OLDEST: Final = 2
 """Version 1 (Linux 5.13 to 5.18) cannot allow moving files between directories, so its domains would do harm."""
-_STREAMS: Final = 3
 _FIRST: Final = -20
 """The highest priority that is not real-time."""
 _PR_SET_PDEATHSIG: Final = 1
@@ -101,16 +100,6 @@ def _enter_domain() -> None:
             landlock.enter_unrestricted()
     except OSError:
         pass
-
-
-# --- descriptors ------------------------------------------------------------------------------------------------------
-
-
-def close_all_but(*kept: int) -> None:
-    """Close all descriptors except these and the three streams, because the zygote has channels of other processes."""
-    highest = max(map(int, os.listdir("/proc/self/fd")), default=0)
-    for low, high in zip((_STREAMS - 1, *sorted(kept)), (*sorted(kept), highest + 2), strict=True):
-        os.closerange(low + 1, high)
 
 
 # --- signals, parents and memory --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Forks of a worker that its statements do not notice: no SIGCHLD, and descriptors out of the way.
+"""Forks of a worker that its statements do not notice, because they send no SIGCHLD.
 
 A statement may have a handler for SIGCHLD, which would run, and raise, in the middle of the worker's own work. And a
 statement that waits for its own children would receive ours. The kernel has children that end without a signal, and a
@@ -16,10 +16,8 @@ Must not know what the children do. Used by `keeping.writing` and `forking.check
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 import platform
-import resource
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -43,8 +41,6 @@ _C: Final = ctypes.PyDLL(None, use_errno=True)
 _C.syscall.restype = ctypes.c_long
 # Looked up now, because in a child each first time copies pages of memory.
 _BEFORE, _IN_PARENT, _IN_CHILD = _C.PyOS_BeforeFork, _C.PyOS_AfterFork_Parent, _C.PyOS_AfterFork_Child
-_RESERVED: Final = 8
-"""Descriptors below the limit that are ours, for example the socket to the host."""
 
 
 def is_quiet() -> bool:
@@ -123,32 +119,3 @@ def reap(pid: int) -> None:
     """Take the exit status of a child that has ended, unless a statement took it."""
     with suppress(OSError):
         os.waitpid(pid, os.WNOHANG | _WAIT_FOR_ALL)
-
-
-# --- descriptors ------------------------------------------------------------------------------------------------------
-
-
-def is_high(descriptor: int) -> bool:
-    """Whether the descriptor is one of ours."""
-    return descriptor >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _RESERVED
-
-
-def keep_high(descriptor: int) -> int:
-    """Move it to the top of the limit, where statements see no gap in their numbers and do not close it by chance."""
-    floor = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _RESERVED
-    try:
-        moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, floor)
-    except OSError:
-        # All of those are in use.
-        return descriptor
-    os.close(descriptor)
-    return moved
-
-
-def close_others(kept: int) -> None:
-    """In a forked process, put /dev/null on the standard streams and close all others apart from `kept`."""
-    null = os.open(os.devnull, os.O_RDWR)
-    for standard in range(3):
-        os.dup2(null, standard)
-    os.closerange(3, kept)
-    os.closerange(kept + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])

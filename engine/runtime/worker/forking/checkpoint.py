@@ -58,10 +58,10 @@ from msgspec import Struct
 
 from ....core.text import plural
 from ...system import quiet_fork
+from ...system.descriptors import is_high, keep_high, memory_file, new_flag, open_descriptors, set_flag
 from ...system.own_process import become_subreaper, block_signals, die_with_parent, set_blocked
 from ...system.process_table import children_of
 from ...system.processes import ProcessHandle
-from ...system.quiet_fork import is_high, keep_high
 from ..framing import frame
 from ..protocol import FromCheckpoint, NotTaken, Paused
 
@@ -98,7 +98,7 @@ _CHUNK: Final = 4096
 
 
 class _Copy(Struct, frozen=True):
-    """What a copy needs to become independent. `ready`: an eventfd for its report; `zygote`: its future parent.
+    """What a copy needs to become independent. `ready`: a flag for its report; `zygote`: its future parent.
 
     `separate` gives it its own descriptors; with `shares` the original waits for that. Then the copy calls `live`.
     """
@@ -158,7 +158,7 @@ def fork_off(
         OSError: there is no copy.
     """
     state = _state_of_random()
-    copy = _Copy(known, separate, live, shares, os.eventfd(0), os.getppid())
+    copy = _Copy(known, separate, live, shares, new_flag(), os.getppid())
     try:
         coming = _fork_beside(copy, amid) if amid or quiet_fork.can_be_beside() else _fork_twice(copy, reaps)
     except BaseException:
@@ -224,11 +224,11 @@ def _become(copy: _Copy, middle: ProcessHandle | None) -> None:
         # Only after the report, because until then the zygote spares it for being in the worker's session.
         os.setsid()
         if not copy.shares:
-            os.eventfd_write(copy.ready, 1)
+            set_flag(copy.ready)
         os.close(copy.known)
         copy.separate()
         if copy.shares:
-            os.eventfd_write(copy.ready, 1)
+            set_flag(copy.ready)
         os.close(copy.ready)
         if middle is not None:
             middle.ended_within(None)
@@ -291,7 +291,7 @@ def shared(spares: tuple[int, int], kept: frozenset[int]) -> Shared:
     """
     places = [_identity(os.fstat(spare)) for spare in spares]
     found = Shared(outputs=([], []), files=[], ends=[], lost=0, gpus=0, null=-1, dead=-1)
-    for descriptor in map(int, os.listdir("/proc/self/fd")):
+    for descriptor in open_descriptors():
         if descriptor in kept:
             continue
         with suppress(OSError):
@@ -379,7 +379,7 @@ def _opened_copy(descriptor: int, flags: int, copies: _Copies) -> int:
 
 def _copied(descriptor: int) -> int:
     path = f"/proc/self/fd/{descriptor}"
-    fresh = os.memfd_create(os.readlink(path)[len(_MEMORY_FILE) :].removesuffix(" (deleted)"), os.MFD_CLOEXEC)
+    fresh = memory_file(os.readlink(path)[len(_MEMORY_FILE) :].removesuffix(" (deleted)"))
     # Opened again, because this descriptor may be write-only.
     source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -36,9 +36,9 @@ from ....core.tokens import counter
 from ....files.safe_open import keep_out
 from ...sandbox.entering import enter
 from ...system import own_process
+from ...system.descriptors import close_all_but
 from ...system.own_process import (
     become_subreaper,
-    close_all_but,
     die_with_parent,
     flush_c_streams,
     give_up_reading_others,

@@ -13,11 +13,11 @@ import select
 import signal
 import socket
 from collections.abc import Callable, Collection
-from struct import Struct
 from typing import Final, NoReturn
 
 from ....core.domain import Domain
 from ...sandbox.entering import prepare
+from ...system.descriptors import receive_named
 from ...system.process_table import is_below
 from ...system.waiting import READABLE, Poller
 from ..framing import FrameBuffer, frame
@@ -28,8 +28,6 @@ from . import child
 
 HANDLED: Final = (signal.SIGTERM, signal.SIGCHLD)
 """The signals that the zygote has handlers for."""
-_CREDENTIALS: Final = Struct("=iII")
-"""The credentials of a record's sender: process, user and group."""
 
 
 class ForkedProcess:
@@ -130,10 +128,9 @@ class ForkedProcess:
 def said_by(connection: socket.socket) -> int:
     """The process that sent the next record, according to the kernel; 0 if unknown."""
     with contextlib.suppress(OSError):
-        data, ancillary, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size), socket.MSG_DONTWAIT)
-        for level, kind, value in ancillary:
-            if data and level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
-                return int(_CREDENTIALS.unpack(value[: _CREDENTIALS.size])[0])
+        data, pid = receive_named(connection, socket.MSG_DONTWAIT)
+        if data:
+            return pid
     return 0
 
 

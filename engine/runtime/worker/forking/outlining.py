@@ -35,6 +35,7 @@ from ....files.outline.parser_messages import (
     request_of,
 )
 from ...sandbox.entering import enter
+from ...system.descriptors import open_descriptors
 from ...system.own_process import die_with_parent, give_up_reading_others
 from ...system.waiting import READABLE, Poller
 from ..processes.memory import set_limits
@@ -78,7 +79,7 @@ def _keep_alone(connection: int) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):
         os.dup2(nothing, descriptor)
-    highest = max(map(int, os.listdir("/proc/self/fd")), default=0)
+    highest = max(open_descriptors(), default=0)
     os.closerange(3, connection)
     os.closerange(connection + 1, highest + 2)
 

@@ -35,10 +35,10 @@ from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
 from ...sandbox import kernel, mounts
+from ...system.descriptors import close_all_but
 from ...system.own_process import (
     become_subreaper,
     become_unreadable,
-    close_all_but,
     die_with_parent,
     seize,
     set_free,
@@ -86,7 +86,7 @@ def begin(socket: int, become: Callable[[int, int], NoReturn], *, apart: bool) -
             realm, or -1 without a namespace.
         apart: use a namespace. Without one it can fail only if there are too many processes.
     """
-    reader, writer = os.pipe2(os.O_CLOEXEC)
+    reader, writer = os.pipe()
     try:
         first = fork(lambda: _split(socket, writer, become, apart))
     except OSError as error:

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn, TypeVar
 
 from ...system import quiet_fork
+from ...system.descriptors import close_others, keep_high, memory_file
 from ...system.own_process import become_subreaper, die_with_parent
 from ...system.process_table import children_of
 from ...system.processes import ProcessHandle
@@ -164,13 +165,13 @@ class Copies:
         self._offset = 0
         self._deadline = time.monotonic() + TOTAL_SECONDS
         self._late = False
-        self._memory = quiet_fork.keep_high(os.memfd_create("rewindow-values", os.MFD_CLOEXEC))
+        self._memory = keep_high(memory_file("rewindow-values"))
         worker = os.getpid()
         try:
             self.pid = quiet_fork.fork()
             if self.pid == 0:
                 _become_child(worker, self._memory, groups, write)
-            self._process = ProcessHandle(self.pid, quiet_fork.keep_high)
+            self._process = ProcessHandle(self.pid, keep_high)
         except BaseException:
             os.close(self._memory)
             raise
@@ -239,7 +240,7 @@ def _become_child(worker: int, memory: int, groups: tuple[Names, ...], write: Wr
             os._exit(0)
         os.setsid()
         become_subreaper()
-        quiet_fork.close_others(memory)
+        close_others(memory)
         offset = 0
         for names in groups:
             offset = _record(memory, offset, names, write)

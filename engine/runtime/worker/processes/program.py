@@ -22,7 +22,8 @@ from typing import Final, NoReturn
 from ....core.domain import is_held
 from ....files.safe_open import same_directory
 from ...sandbox.entering import enter
-from ...system.own_process import become_subreaper, close_all_but, die_with_parent, give_up_reading_others
+from ...system.descriptors import close_all_but, memory_file
+from ...system.own_process import become_subreaper, die_with_parent, give_up_reading_others
 from ..framing import frame
 from ..protocol import Execute, Finished, FromKeeper, NotStarted
 from .ending import end_below
@@ -77,7 +78,7 @@ def _confine(request: Execute) -> None:
 
 def _file_of(data: bytes) -> int:
     """A file in memory with that content, at position 0."""
-    descriptor = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    descriptor = memory_file("stdin")
     with open(descriptor, "wb", closefd=False) as file:
         file.write(data)
     os.lseek(descriptor, 0, os.SEEK_SET)

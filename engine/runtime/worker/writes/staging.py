@@ -32,6 +32,7 @@ from weakref import WeakValueDictionary
 
 from ....files.revision import digest_of
 from ...system import own_process
+from ...system.descriptors import memory_file
 from ...system.process_table import children_of, pids
 from ..protocol import RecalledFile
 
@@ -365,7 +366,7 @@ def unnamed(flags: int) -> int:
 
 
 def _memory(content: bytes) -> int:
-    descriptor = os.memfd_create(_NAME, os.MFD_CLOEXEC)
+    descriptor = memory_file(_NAME)
     try:
         rest = memoryview(content)
         while rest:

@@ -1,0 +1,126 @@
+"""A process's descriptors: files in memory, senders of records, and numbers that statements do not use.
+
+Must not know what the descriptors are for. Used by the host, the zygote, workers and keepers.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import resource
+import socket
+import sys
+from contextlib import suppress
+from struct import Struct
+from typing import Final
+
+_STREAMS: Final = 3
+_RESERVED: Final = 8
+"""Descriptors below the limit that are ours, for example the socket to the host."""
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def is_high(descriptor: int) -> bool:
+    """Whether the descriptor is one of ours."""
+    return descriptor >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _RESERVED
+
+
+def keep_high(descriptor: int) -> int:
+    """Move it to the top of the limit, where statements see no gap in their numbers and do not close it by chance."""
+    floor = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _RESERVED
+    try:
+        moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, floor)
+    except OSError:
+        # All of those are in use.
+        return descriptor
+    os.close(descriptor)
+    return moved
+
+
+def close_others(kept: int) -> None:
+    """In a forked process, put /dev/null on the standard streams and close all others apart from `kept`."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):
+        os.dup2(null, standard)
+    os.closerange(3, kept)
+    os.closerange(kept + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def close_all_but(*kept: int) -> None:
+    """Close all descriptors except these and the three streams, because the zygote has channels of other processes."""
+    highest = max(open_descriptors(), default=0)
+    for low, high in zip((_STREAMS - 1, *sorted(kept)), (*sorted(kept), highest + 2), strict=True):
+        os.closerange(low + 1, high)
+
+
+def open_descriptors() -> list[int]:
+    """The descriptors of this process, and perhaps one that was open during the call. Raises OSError."""
+    return list(map(int, os.listdir(_OWN)))
+
+
+# --- what systems make differently ------------------------------------------------------------------------------------
+
+if sys.platform == "linux":
+    _OWN: Final = "/proc/self/fd"
+    _CREDENTIALS: Final = Struct("=iII")
+    """The sender of a record: process, user and group."""
+
+    def memory_file(name: str) -> int:
+        """Open an empty file that is on no disk and that no path leads to; `name` is for people. Raises OSError."""
+        return os.memfd_create(name, os.MFD_CLOEXEC)
+
+    def new_flag() -> int:
+        """A descriptor that is readable once this process, or one forked from it, calls `set_flag`. Raises OSError."""
+        return os.eventfd(0)
+
+    def set_flag(flag: int) -> None:
+        os.eventfd_write(flag, 1)
+
+    def widen(pipe: int, size: int) -> None:
+        """Let a pipe take so many bytes, if the system has the choice. Raises OSError if the user may not."""
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, size)
+
+    def name_senders(connection: socket.socket) -> None:
+        """Let the kernel name the sender of each record that this socket receives from now on."""
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+
+    def receive_named(connection: socket.socket, flags: int = 0) -> tuple[bytes, int]:
+        """Receive a byte, and the process that sent it according to the kernel; 0 if unknown. Raises OSError."""
+        data, ancillary, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size), flags)
+        for level, kind, value in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+                return data, int(_CREDENTIALS.unpack(value[: _CREDENTIALS.size])[0])
+        return data, 0
+
+else:
+    _OWN: Final = "/dev/fd"
+    # Bound here, because the functions of this name that statements see ask the user.
+    _open, _unlink = os.open, os.unlink
+
+    def memory_file(name: str) -> int:
+        """Open an empty file that no path leads to; it is on the disk of the temporary directory."""
+        folder = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 -- opened exclusively, and for this user alone
+        path = os.path.join(folder, f".{name}-{os.urandom(8).hex()}")
+        descriptor = _open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with suppress(FileNotFoundError):
+            _unlink(path)
+        return descriptor
+
+    def new_flag() -> int:
+        """Raise OSError: there are no copies of workers, which need a flag, where processes adopt no orphans."""
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    def set_flag(flag: int) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    def widen(pipe: int, size: int) -> None:
+        """Do nothing: pipes grow when they are used."""
+
+    def name_senders(connection: socket.socket) -> None:
+        """Do nothing: the kernel names only the process that made the socket."""
+
+    def receive_named(connection: socket.socket, flags: int = 0) -> tuple[bytes, int]:
+        return connection.recv(1, flags), 0

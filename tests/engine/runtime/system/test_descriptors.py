@@ -1,0 +1,114 @@
+"""Both implementations make descriptors that do the same; only Linux names senders and has flags."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import socket
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from engine.runtime.system import descriptors as linux
+from tests.support.other_system import IMPLEMENTATIONS, implementation
+
+
+@pytest.fixture(params=IMPLEMENTATIONS)
+def descriptors(request: pytest.FixtureRequest) -> ModuleType:
+    return implementation("engine.runtime.system.descriptors", request.param)
+
+
+def test_a_memory_file_is_empty_private_and_has_no_path(
+    descriptors: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    descriptor = descriptors.memory_file("name")
+    try:
+        state = os.fstat(descriptor)
+        assert (state.st_size, state.st_nlink) == (0, 0)
+        assert not os.get_inheritable(descriptor)
+        assert os.pwrite(descriptor, b"abc", 0) == 3
+        assert os.pread(descriptor, 10, 1) == b"bc"
+        os.ftruncate(descriptor, 0)
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        os.close(descriptor)
+
+
+def test_a_memory_file_needs_a_temporary_directory_on_other_systems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "gone"))
+    with pytest.raises(FileNotFoundError):
+        implementation("engine.runtime.system.descriptors", "other").memory_file("name")
+
+
+def test_all_but_these_are_closed(descriptors: ModuleType) -> None:
+    kept, lost = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            descriptors.close_all_but(kept)
+            os.fstat(kept)
+            is_closed = False
+            try:
+                os.fstat(lost)
+            except OSError:
+                is_closed = True
+            os._exit(0 if is_closed else 1)
+        finally:
+            os._exit(2)
+    os.close(kept)
+    os.close(lost)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_open_descriptors_are_listed(descriptors: ModuleType) -> None:
+    ends = os.pipe()
+    assert set(ends) <= set(descriptors.open_descriptors())
+    for each in ends:
+        os.close(each)
+    assert not set(ends) <= set(descriptors.open_descriptors())
+
+
+def test_the_kernel_names_a_sender_on_linux_alone() -> None:
+    for which, sender in (("linux", os.getpid()), ("other", 0)):
+        descriptors = implementation("engine.runtime.system.descriptors", which)
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            descriptors.name_senders(ours)
+            theirs.send(b"x")
+            assert descriptors.receive_named(ours) == (b"x", sender)
+            with pytest.raises(BlockingIOError):
+                descriptors.receive_named(ours, socket.MSG_DONTWAIT)
+
+
+def test_a_flag_is_readable_once_it_is_set() -> None:
+    flag = linux.new_flag()
+    assert not select.select([flag], [], [], 0)[0]
+    pid = os.fork()
+    if pid == 0:
+        linux.set_flag(flag)
+        os._exit(0)
+    assert select.select([flag], [], [], 10)[0]
+    os.waitpid(pid, 0)
+    os.close(flag)
+
+
+def test_there_are_no_flags_elsewhere() -> None:
+    with pytest.raises(OSError, match="not implemented"):
+        implementation("engine.runtime.system.descriptors", "other").new_flag()
+
+
+def test_a_pipe_takes_more_on_linux() -> None:
+    sizes: list[int] = []
+    for which in IMPLEMENTATIONS:
+        reader, writer = os.pipe()
+        before = fcntl.fcntl(writer, fcntl.F_GETPIPE_SZ)
+        implementation("engine.runtime.system.descriptors", which).widen(writer, 2 * before)
+        sizes.append(fcntl.fcntl(writer, fcntl.F_GETPIPE_SZ) // before)
+        os.close(reader)
+        os.close(writer)
+    assert sizes == [2, 1]
