@@ -5,9 +5,9 @@ of them are inside the given roots. Must not know sessions, tools or nodes. Call
 `open`, and by every file tool. 640 lines, because the proof below covers all of them.
 
 To resolve a path and then open the result takes two looks at the file system; if a link is swapped in between, the
-second leads outside. So a path is looked up once, with O_PATH: that opens nothing (a pipe does not block, a device is
-not started) and pins one inode. `/proc/self/fd` then tells where the kernel found it, links resolved, and this place is
-checked. Opening `/proc/self/fd/N` opens the pinned inode, whatever is at its path by now. Hard links have no other
+second leads outside. So a path is looked up once, and pinned (`pins`): that opens nothing (a pipe does not block, a
+device is not started). The kernel then tells where it found the inode, links resolved, and this place is checked.
+Opening the pin opens that inode, whatever is at its path by now. Hard links have no other
 place that could be found: one inside the roots is inside.
 
 A file to write is a name in a directory, and need not exist. So the directory is pinned, and everything is done to the
@@ -37,7 +37,7 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from os import O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_PATH, O_RDONLY
+from os import O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY
 from pathlib import PurePath
 from typing import BinaryIO, Final, Literal, NamedTuple
 
@@ -45,6 +45,7 @@ import xxhash
 
 from ..core.domain import is_inside
 from ..core.execution import UNREAD
+from .pins import PIN, may, opened_again, path_of, pinned_again
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _STATFS_BYTES: Final = 256
@@ -205,7 +206,7 @@ class Place:
     @property
     def folder(self) -> str:
         """The absolute path, links resolved, of the file's directory."""
-        return os.path.join(os.readlink(f"/proc/self/fd/{self.directory}"), *self.missing)
+        return os.path.join(path_of(self.directory), *self.missing)
 
     @property
     def path(self) -> str:
@@ -231,7 +232,7 @@ class Place:
 
     def _pin(self) -> int | None:
         try:
-            return os.open(self.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.directory)
+            return os.open(self.name, PIN | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.directory)
         except FileNotFoundError:
             return None
 
@@ -256,7 +257,7 @@ class Place:
         self._check(self.directory, os.W_OK | os.X_OK, f"its directory {self.folder}")
 
     def _check(self, descriptor: int, mode: int, what: str) -> None:
-        if os.access(f"/proc/self/fd/{descriptor}", mode, effective_ids=True):
+        if may(descriptor, mode):
             return
         if os.fstatvfs(descriptor).f_flag & os.ST_RDONLY:
             raise OSError(errno.EROFS, "on a file system that is mounted read-only", self.path)
@@ -292,11 +293,11 @@ def place_to_write(
             target = None if missing or not follows else _target(name, pin)
             if target is None:
                 if roots is not None:
-                    _check_around(os.path.join(os.readlink(f"/proc/self/fd/{pin}"), *missing, name))
+                    _check_around(os.path.join(path_of(pin), *missing, name))
                 with _made(pin, missing if making else ()) as directory:
                     yield Place(directory, () if making else missing, name)
                 return
-            path = os.path.join(os.readlink(f"/proc/self/fd/{pin}"), target)
+            path = os.path.join(path_of(pin), target)
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
 
 
@@ -343,7 +344,7 @@ def _made(pin: int, missing: tuple[str, ...]) -> Generator[int]:
                 os.mkdir(name, dir_fd=pins[-1])
                 made.append((pins[-1], name))
                 sync_directory(pins[-1])
-            pins.append(os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=pins[-1]))
+            pins.append(os.open(name, PIN | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=pins[-1]))
         yield pins[-1]
     except BaseException:
         for above, name in reversed(made):
@@ -361,7 +362,7 @@ def sync_directory(pin: int) -> None:
     Never fails, because the names have been changed by then.
     """
     with contextlib.suppress(OSError):
-        descriptor = os.open(f"/proc/self/fd/{pin}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = opened_again(pin, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(descriptor)
         finally:
@@ -380,7 +381,7 @@ def _check_regular(pin: int, path: str) -> None:
 def _pinned(path: str, roots: tuple[str, ...] | None) -> Generator[int]:
     _check_spelling(path)
     try:
-        pin = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        pin = os.open(path, PIN | os.O_CLOEXEC)
     except OSError:
         # Do not tell whether something exists outside. Nothing was opened, so resolving is safe here.
         if roots is not None:
@@ -388,7 +389,7 @@ def _pinned(path: str, roots: tuple[str, ...] | None) -> Generator[int]:
         raise
     try:
         if roots is not None:
-            _check_inside(os.readlink(f"/proc/self/fd/{pin}"), roots)
+            _check_inside(path_of(pin), roots)
             if is_on_procfs(pin):
                 raise PermissionError(errno.EACCES, "on procfs, which would show the agent's own process", path)
         yield pin
@@ -440,7 +441,7 @@ def is_on_procfs(descriptor: int) -> bool:
 
 def _reopened(pin: int, flags: int, path: str) -> int:
     try:
-        return os.open(f"/proc/self/fd/{pin}", flags | os.O_NONBLOCK | os.O_CLOEXEC)
+        return opened_again(pin, flags | os.O_NONBLOCK)
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from None
 
@@ -504,7 +505,7 @@ class Pinned(NamedTuple):
 
         Raises OSError if it may not be read.
         """
-        descriptor = _open(_link(self.descriptor), O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+        descriptor = opened_again(self.descriptor, O_RDONLY | O_NONBLOCK)
         try:
             while limit > 0 and (piece := _read(descriptor, PIECE)):
                 yield piece
@@ -532,10 +533,10 @@ def pinned(path: Path | int, directory: int | None = None, *, follows: bool = Tr
         ValueError, TypeError: it is not a path.
     """
     if isinstance(path, int):
-        path, directory, follows = _link(path), None, True
+        return _found(pinned_again(path))
     for _ in range(_MOST_LINKS):
         try:
-            return _found(_open(path, O_PATH | O_CLOEXEC | (0 if follows else O_NOFOLLOW), dir_fd=directory))
+            return _found(_open(path, PIN | O_CLOEXEC | (0 if follows else O_NOFOLLOW), dir_fd=directory))
         except OSError as error:
             if error.errno not in _MISSING:
                 raise
@@ -549,7 +550,7 @@ def pinned(path: Path | int, directory: int | None = None, *, follows: bool = Tr
 def _found(descriptor: int) -> Pinned:
     try:
         state = _fstat(descriptor)
-        place = _encode(_readlink(_link(descriptor)))
+        place = _encode(path_of(descriptor))
     except BaseException:
         _close(descriptor)
         raise
@@ -562,12 +563,12 @@ def _missing(path: Path, directory: int | None) -> tuple[bytes, bytes | None]:
     Raises OSError if the directory above is missing too.
     """
     above, name = _split(_encode(path))
-    pin = _open(above or b".", O_PATH | O_DIRECTORY | O_CLOEXEC, dir_fd=directory)
+    pin = _open(above or b".", PIN | O_DIRECTORY | O_CLOEXEC, dir_fd=directory)
     try:
         target = None
         with suppress(OSError):  # there is no link of that name
             target = _readlink(name, dir_fd=pin)
-        return _join(_encode(_readlink(_link(pin))), name), target
+        return _join(_encode(path_of(pin)), name), target
     finally:
         _close(pin)
 
@@ -577,10 +578,6 @@ def _kind(state: os.stat_result) -> Kind:
     if stat.S_ISREG(state.st_mode) and state.st_nlink:
         return "file"
     return "directory" if stat.S_ISDIR(state.st_mode) else "other"
-
-
-def _link(descriptor: int) -> str:
-    return f"/proc/self/fd/{descriptor}"
 
 
 # real paths:
@@ -603,12 +600,12 @@ def same_directory(path: bytes, identity: tuple[int, int] | None) -> Generator[i
     if identity is None:
         yield path
         return
-    pin = os.open(b"/", O_PATH | O_DIRECTORY | O_CLOEXEC)
+    pin = os.open(b"/", PIN | O_DIRECTORY | O_CLOEXEC)
     try:
         for name in filter(None, path.split(b"/")):
             above = pin
             try:
-                pin = os.open(name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, dir_fd=above)
+                pin = os.open(name, PIN | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, dir_fd=above)
             except OSError as error:
                 pin = -1
                 raise OSError(errno.ESTALE, ANOTHER) from error

@@ -26,6 +26,7 @@ import anyio
 
 from ..core.domain import Domain, is_inside
 from ..core.errors import EnvironmentUnavailableError
+from ..files.pins import PIN
 from .system.brands import Brand
 from .system.descriptors import name_senders, receive_named
 from .system.process_table import stat_of
@@ -44,7 +45,7 @@ MOST_OF_ALL: Final = 2
 _TOO_MANY: Final = "too many directories contain protected files that were made since the worker's start"
 MOST_BEGUN: Final = 100
 """Number of directories that are kept open for a worker from its start."""
-_PLACE: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PLACE: Final = PIN | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STAY_WRITABLE: Final = "the protected paths could not be made read-only"
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PROGRAM: Final = (
@@ -237,7 +238,7 @@ class Holding:
         the worker cannot be asked any more (`PR_SET_DUMPABLE`).
         """
         with contextlib.suppress(OSError):  # it is dead
-            self._root.append(os.open(f"/proc/{pid}/root", os.O_PATH | os.O_CLOEXEC))
+            self._root.append(os.open(f"/proc/{pid}/root", PIN | os.O_CLOEXEC))
         most = min(MOST_BEGUN, max(self._left(), 0))
         for directory in sorted(_bound(domain), key=lambda each: each.count("/"))[:most]:
             with contextlib.suppress(OSError):  # it is gone, or has become a link

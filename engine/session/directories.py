@@ -30,6 +30,7 @@ from msgspec import Struct
 
 from ..core.errors import EnvironmentUnavailableError, InvalidRequestError
 from ..core.ids import SessionId
+from ..files.pins import PIN, opened_again, set_mode
 from ..files.safe_open import opened_file
 
 
@@ -260,10 +261,10 @@ def _free(top: int, names: Iterator[str]) -> str:
 @contextlib.contextmanager
 def _opened(directory: int | None, name: str) -> Generator[int]:
     """Open the directory, whatever its permissions."""
-    pin = os.open(name, os.O_PATH | _DIRECTORY, dir_fd=directory)
+    pin = os.open(name, PIN | _DIRECTORY, dir_fd=directory)
     try:
-        os.chmod(f"/proc/self/fd/{pin}", _MODE)
-        opened = os.open(f"/proc/self/fd/{pin}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        set_mode(pin, _MODE)
+        opened = opened_again(pin, os.O_RDONLY | os.O_DIRECTORY)
     finally:
         os.close(pin)
     try:

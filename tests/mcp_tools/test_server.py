@@ -28,6 +28,8 @@ LOADED = {
     "core.levels",
     "core.settings",
     "core.text",
+    "files",
+    "files.pins",
     "runtime",
     "runtime.hardening",
     "runtime.sandbox",

@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -23,7 +23,7 @@ from tests.support import kernel_queues
 
 LINUX_ONLY: Final = {
     "fcntl": ("F_SETPIPE_SZ", "F_GETPIPE_SZ"),
-    "os": ("eventfd", "eventfd_write", "memfd_create", "pidfd_open", "MFD_"),
+    "os": ("eventfd", "eventfd_write", "memfd_create", "pidfd_open", "MFD_", "O_PATH", "O_TMPFILE"),
     "select": ("epoll", "EPOLL"),
     "signal": ("pidfd_send_signal",),
     "socket": ("SO_PASSCRED", "SCM_CREDENTIALS"),
@@ -36,7 +36,32 @@ _MODULES: Final[dict[str, ModuleType]] = {
     "signal": signal,
     "socket": socket,
 }
-_GIVEN: Final[dict[str, dict[str, object]]] = {"select": dict(kernel_queues.NAMES)}
+F_GETPATH: Final = 50
+
+
+def _fcntl(descriptor: int, command: int, argument: Any = 0) -> Any:
+    """`fcntl.fcntl` with F_GETPATH, which returns the path of a descriptor and NUL characters."""
+    if command != F_GETPATH:
+        return fcntl.fcntl(descriptor, command, argument)
+    return os.fsencode(os.readlink(f"/proc/self/fd/{descriptor}")).ljust(len(argument), b"\0")
+
+
+def _fchmod(descriptor: int, mode: int) -> None:
+    """`os.fchmod`, which on Linux refuses descriptors that were opened with O_PATH."""
+    os.chmod(f"/proc/self/fd/{descriptor}", mode)
+
+
+def _utime(path: int, **times: Any) -> None:
+    os.utime(f"/proc/self/fd/{path}", **times)
+
+
+_GIVEN: Final[dict[str, dict[str, object]]] = {
+    "fcntl": {"F_GETPATH": F_GETPATH, "fcntl": _fcntl},
+    # O_EVTONLY is like O_PATH: it needs no right to read. O_NOFOLLOW_ANY refuses links anywhere in the path.
+    "os": {"O_EVTONLY": os.O_PATH, "O_NOFOLLOW_ANY": os.O_NOFOLLOW, "fchmod": _fchmod, "utime": _utime},
+    "select": dict(kernel_queues.NAMES),
+}
+"""What macOS has instead, by its documentation."""
 
 
 def loaded(name: str) -> ModuleType:

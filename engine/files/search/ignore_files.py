@@ -17,6 +17,7 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Final
 
+from ..pins import path_of
 from ..safe_open import opened_directory, opened_file, own_below, pinned_stat, real_roots
 
 REPOSITORY: Final = ".git"
@@ -54,10 +55,10 @@ def place_of(path: str, roots: tuple[str, ...]) -> Place:
     """
     try:
         with opened_directory(path, roots) as descriptor:
-            directory, name = _place_of(descriptor), None
+            directory, name = path_of(descriptor), None
     except NotADirectoryError:
         with opened_file(path, roots) as file:
-            directory, name = os.path.split(_place_of(file.fileno()))
+            directory, name = os.path.split(path_of(file.fileno()))
     chain = [directory, *map(str, Path(directory).parents)]
     top, in_repository = _top(chain, roots)
     above = chain[1 : chain.index(top) + 1] if top != directory else []
@@ -72,10 +73,6 @@ def place_of(path: str, roots: tuple[str, ...]) -> Place:
         strangers=any(os.path.lexists(os.path.join(each, file)) for each in outside for file in names),
         kept_out=own_below(directory),
     )
-
-
-def _place_of(descriptor: int) -> str:
-    return os.readlink(f"/proc/self/fd/{descriptor}")
 
 
 def _top(chain: list[str], roots: tuple[str, ...]) -> tuple[str, bool]:
@@ -445,7 +442,7 @@ def _names(folder: str, start: str, roots: tuple[str, ...]) -> Iterator[str]:
     beginning = place_of(folder, roots)
     rules = rules_above(beginning).within(beginning.directory)
     with opened_directory(folder, roots) as descriptor:
-        place = os.readlink(f"/proc/self/fd/{descriptor}")
+        place = path_of(descriptor)
         with os.scandir(descriptor) as listed:
             for entry in itertools.islice(listed, _MOST_READ):
                 name = entry.name

@@ -12,11 +12,13 @@ programs. Called by `entering`, and by `system` for a domain that restricts almo
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
+from ...files.pins import PIN, path_of
 from . import kernel
 
 if TYPE_CHECKING:  # because this module is loaded at start-up, and domains are not
@@ -168,13 +170,13 @@ def restrict(ruleset: bytes, rules: Iterable[tuple[str, int]]) -> None:
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
     try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        place = os.open(path, PIN | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return
     try:
-        if os.readlink(f"/proc/self/fd/{place}") != path:
+        if path_of(place) != path:
             return
-        allowed = rights if os.path.isdir(f"/proc/self/fd/{place}") else rights & _ON_FILES
+        allowed = rights if stat.S_ISDIR(os.fstat(place).st_mode) else rights & _ON_FILES
         kernel.system_call(kernel.LANDLOCK_ADD_RULE, ruleset, _PATH_BENEATH, _RULE.pack(allowed, place), 0)
     finally:
         os.close(place)

@@ -31,6 +31,7 @@ from pathlib import PurePath
 from struct import Struct
 from typing import Final
 
+from ...files.pins import PIN
 from . import kernel
 
 _NEWNS: Final = 0x00020000
@@ -171,15 +172,15 @@ def _is_own(namespace: int, kind: str) -> bool:
 
 def _bound(directory: str) -> tuple[int, int]:
     """Bind a directory to itself; return descriptors of it as it was before, and as it is now."""
-    before = os.open(directory, os.O_PATH | os.O_CLOEXEC)
+    before = os.open(directory, PIN | os.O_CLOEXEC)
     _attach(_clone(directory), directory)
-    return before, os.open(directory, os.O_PATH | os.O_CLOEXEC)
+    return before, os.open(directory, PIN | os.O_CLOEXEC)
 
 
 def _hold_in(view: int, below: str, path: str) -> None:
     """Make the path read-only for whoever has opened a directory above it that was bound to itself or moved later."""
     try:
-        there = os.open(below, os.O_PATH | os.O_CLOEXEC, dir_fd=view)
+        there = os.open(below, PIN | os.O_CLOEXEC, dir_fd=view)
     except OSError:  # another file system is mounted there, or it is gone
         return
     try:
@@ -208,7 +209,7 @@ def _is_mount(directory: str, numbers: int) -> bool:
 
 
 def _mount_of(path: str, numbers: int) -> bytes:
-    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    descriptor = os.open(path, PIN | os.O_CLOEXEC)
     try:
         with open(os.open(str(descriptor), os.O_RDONLY | os.O_CLOEXEC, dir_fd=numbers), "rb") as lines:
             return next(line for line in lines if line.startswith(_MOUNT_NUMBER))

@@ -18,6 +18,7 @@ import msgspec
 
 from ...core.programs import CommandOutcome, CommandRequest
 from ...core.text import printable
+from ...files.pins import path_of
 from ...files.safe_open import opened_directory
 from .workspace import Workspace
 
@@ -102,7 +103,7 @@ def perform(workspace: Workspace, arguments: Arguments) -> Program:
             f"bash(): timeout is {arguments.timeout:g} s; it must be more than 0 and at most {MOST_SECONDS:g} s"
         )
     with opened_directory(workspace.absolute(arguments.cwd), workspace.roots) as directory:
-        place, state = os.readlink(f"/proc/self/fd/{directory}"), os.fstat(directory)
+        place, state = path_of(directory), os.fstat(directory)
     request = CommandRequest(
         argv=(*SHELL, command),
         cwd=place,

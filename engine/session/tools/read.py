@@ -17,6 +17,7 @@ import msgspec
 from ...core.ids import BlobDigest
 from ...core.toolbox import STALE
 from ...files.changes import describe
+from ...files.pins import path_of
 from ...files.revision import decoded, digest_of
 from ...files.safe_open import opened_file
 from ...log.events import Event
@@ -80,7 +81,7 @@ def _content(workspace: Workspace, path: str, limit: int) -> tuple[str, bytes]:
         if os.path.realpath(absolute) == place:
             return place, data
     with opened_file(absolute, workspace.roots) as file:
-        return os.readlink(f"/proc/self/fd/{file.fileno()}"), file.read(limit + 1)
+        return path_of(file.fileno()), file.read(limit + 1)
 
 
 # --- the error for a file that has changed since it was seen ----------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import xxhash
 
 from ...core.execution import DIRECTORY, LINK
+from ...files.pins import PIN, set_mode
 from ...files.safe_open import LARGEST, Place, mark_of, sync_directory
 from ...files.temporary_files import recorded
 from ...log.events.going_back import FileToRestore
@@ -127,11 +128,11 @@ def _restore_mode(place: Place, file: FileToRestore, found: _Found) -> Replaced 
             raise OSError(errno.EPERM, _SPECIAL, file.path)
         return None
     _check_rights(place, file, state)
-    pin = os.open(place.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.directory)
+    pin = os.open(place.name, PIN | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.directory)
     try:
         if identity_of(os.fstat(pin)) != identity_of(state):
             raise OSError(errno.ESTALE, _CHANGED, file.path)
-        os.chmod(f"/proc/self/fd/{pin}", given)
+        set_mode(pin, given)
     finally:
         os.close(pin)
     return Replaced(found.data)

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ...files.pins import PIN, set_mode, set_times
 from ...files.safe_open import Place, opened_directory, sync_directory
 from .landing import identity_of, replace_file
 from .read import stale
@@ -158,11 +159,11 @@ def _state(place: Place) -> os.stat_result | None:
 
 
 @contextlib.contextmanager
-def pinned(place: Place) -> Generator[str]:
-    """A path to the file that has the name now, even if the name moves to another file."""
-    pin = os.open(place.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.directory)
+def pinned(place: Place) -> Generator[int]:
+    """A pin of the file that has the name now, even if the name moves to another file."""
+    pin = os.open(place.name, PIN | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.directory)
     try:
-        yield f"/proc/self/fd/{pin}"
+        yield pin
     finally:
         os.close(pin)
 
@@ -202,8 +203,8 @@ def _spelled(mode: int) -> str:
 
 
 def _change(workspace: Workspace, name: Name, mode: int) -> None:
-    with again(workspace, name) as place, pinned(place) as path:
-        os.chmod(path, mode)
+    with again(workspace, name) as place, pinned(place) as pin:
+        set_mode(pin, mode)
 
 
 # --- link -------------------------------------------------------------------------------------------------------------
@@ -538,7 +539,7 @@ def _set(workspace: Workspace, name: Name, times: tuple[int, int] | None) -> Non
     how: dict[str, Any] = {} if times is None else {"ns": times}
     with again(workspace, name) as place:
         if name.is_file or name.is_directory:
-            with pinned(place) as path:
-                os.utime(path, **how)
+            with pinned(place) as pin:
+                set_times(pin, times)
         else:
             os.utime(place.name, **how, dir_fd=place.directory, follow_symlinks=False)

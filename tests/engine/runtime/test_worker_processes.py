@@ -184,7 +184,7 @@ LOADED = {
     "core.tokens": "counter ranks",
     "files": (
         "buffers changes disk document filling git_configuration globs group group_summary installation looks "
-        "manifest node outlines overview paging protected protected_names rendered revision safe_open shell_words "
+        "manifest node outlines overview paging pins protected protected_names rendered revision safe_open shell_words "
         "sources tails ticks view"
     ),
     "files.detail": " ".join(sorted(module.name for module in iter_modules(detail.__path__))),

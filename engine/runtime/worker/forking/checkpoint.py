@@ -57,6 +57,7 @@ from typing import Final
 from msgspec import Struct
 
 from ....core.text import plural
+from ....files.pins import opened_again, path_of
 from ...system import quiet_fork
 from ...system.descriptors import is_high, keep_high, memory_file, new_flag, open_descriptors, set_flag
 from ...system.own_process import become_subreaper, block_signals, die_with_parent, set_blocked
@@ -304,7 +305,7 @@ def shared(spares: tuple[int, int], kept: frozenset[int]) -> Shared:
                 found.ends.append(descriptor)
                 found.lost += not is_high(descriptor)
             elif stat.S_ISCHR(file.st_mode):
-                found.gpus += os.readlink(f"/proc/self/fd/{descriptor}").startswith(_GPUS)
+                found.gpus += path_of(descriptor).startswith(_GPUS)
     found.null, found.dead = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC), _dead_end()
     return found
 
@@ -352,10 +353,9 @@ def _replace(source: int, target: int) -> None:
 
 def _open_anew(descriptor: int, copies: _Copies) -> None:
     place = os.lseek(descriptor, 0, os.SEEK_CUR)
-    path = f"/proc/self/fd/{descriptor}"
-    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL) & _ACCESS | os.O_CLOEXEC
-    is_memory = os.readlink(path).startswith(_MEMORY_FILE)
-    fresh = _opened_copy(descriptor, flags, copies) if is_memory else os.open(path, flags)
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL) & _ACCESS
+    is_memory = path_of(descriptor).startswith(_MEMORY_FILE)
+    fresh = _opened_copy(descriptor, flags, copies) if is_memory else opened_again(descriptor, flags)
     try:
         os.lseek(fresh, place, os.SEEK_SET)
         _replace(fresh, descriptor)
@@ -369,7 +369,7 @@ def _opened_copy(descriptor: int, flags: int, copies: _Copies) -> int:
     known = copies.get(source)
     copy = _copied(descriptor) if known is None else known
     try:
-        fresh = os.open(f"/proc/self/fd/{copy}", flags)
+        fresh = opened_again(copy, flags)
     finally:
         if known is None:
             os.close(copy)
@@ -378,10 +378,9 @@ def _opened_copy(descriptor: int, flags: int, copies: _Copies) -> int:
 
 
 def _copied(descriptor: int) -> int:
-    path = f"/proc/self/fd/{descriptor}"
-    fresh = memory_file(os.readlink(path)[len(_MEMORY_FILE) :].removesuffix(" (deleted)"))
+    fresh = memory_file(path_of(descriptor)[len(_MEMORY_FILE) :].removesuffix(" (deleted)"))
     # Opened again, because this descriptor may be write-only.
-    source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    source = opened_again(descriptor, os.O_RDONLY)
     try:
         size, at = os.fstat(source).st_size, 0
         while at < size <= _COPIED and (data := os.pread(source, _PIECE, at)):

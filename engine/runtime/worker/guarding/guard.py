@@ -22,6 +22,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any, Final
 
+from ....files.pins import path_of
 from . import origins, outside
 from .outside import IMPORT, LOADED, STAGED, STOPPED, TARGETS, described, is_bytecode
 
@@ -94,11 +95,11 @@ def is_in(scratch: str, name: str, args: tuple[Any, ...]) -> bool:
 
 def _is_below(scratch: str, path: Any, directory: int) -> bool:
     if isinstance(path, int):
-        place = os.readlink(f"/proc/self/fd/{path}")
+        place = path_of(path)
     else:
         place = os.fsdecode(path)
         if not place.startswith("/"):
-            folder = os.getcwd() if directory == _NONE else os.readlink(f"/proc/self/fd/{directory}")
+            folder = os.getcwd() if directory == _NONE else path_of(directory)
             place = os.path.join(folder, place)
     folder = os.path.realpath(os.path.dirname(place))
     # Because the last name may be a link that leads out.

@@ -32,6 +32,7 @@ from ....core.domain import is_inside
 from ....core.text import printable
 from ....files.globs import Glob, Globbing
 from ....files.manifest import CUT
+from ....files.pins import path_of
 from ....files.safe_open import is_own, opened_directory, opened_file, pinned_stat
 from ....files.search.globs import alternatives, read_glob
 from ....files.search.ignore_files import IGNORE_FILES, REPOSITORY, VERSION_CONTROL, IgnoreFiles, Place, place_of
@@ -175,7 +176,7 @@ class Tree:
         return found
 
     def _walk(self, root: int) -> Iterator[tuple[str, _Directory]]:
-        place = _readlink(f"/proc/self/fd/{root}").rstrip("/")
+        place = path_of(root).rstrip("/")
         waiting = [(self._base, self._rules_above())]
         while waiting:
             path, above = waiting.pop()
@@ -184,7 +185,7 @@ class Tree:
             except OSError:
                 continue  # removed meanwhile, or unreadable: the group has none of its files
             try:
-                here = _readlink(f"/proc/self/fd/{descriptor}")
+                here = path_of(descriptor)
                 if not is_inside(here, (place,)) or is_own(here, place):
                     continue
                 directory = self._directory(descriptor, path, above)

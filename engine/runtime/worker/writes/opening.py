@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from ....core.domain import Domain, is_inside
+from ....files.pins import PIN, is_nameless, path_of
 from ....files.protected import Protection
 from ....files.revision import digest_of
 from ....files.safe_open import Place, place_to_write
@@ -362,7 +363,7 @@ def flags_of(mode: str) -> int:
 
 def writes(flags: int) -> bool:
     """Whether these flags of `os.open` open a file for changes."""
-    return bool(flags & WRITING) and not flags & os.O_PATH
+    return bool(flags & WRITING) and flags & PIN != PIN
 
 
 def settled(value: Any) -> Any:
@@ -413,7 +414,7 @@ def spelled(file: Any, directory: int | None) -> str:
     path = os.fsdecode(settled(file))
     if path.startswith("/"):
         return path
-    return os.path.join(os.getcwd() if directory is None else os.readlink(f"/proc/self/fd/{directory}"), path)
+    return os.path.join(os.getcwd() if directory is None else path_of(directory), path)
 
 
 def _folder(path: str) -> str:
@@ -478,9 +479,9 @@ def descriptor_opener(opening: Opening) -> Callable[..., int]:
 
     def open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:  # noqa: A001 -- as above
         if not writes(flags):
-            staging = opening.under_way(path, dir_fd) if files.any and not flags & os.O_PATH else None
+            staging = opening.under_way(path, dir_fd) if files.any and flags & PIN != PIN else None
             return staging.opened(os.O_RDONLY) if staging else route.plain(path, flags, mode, dir_fd=dir_fd)
-        if flags & os.O_TMPFILE == os.O_TMPFILE and opening.is_kept(path, dir_fd):
+        if is_nameless(flags) and opening.is_kept(path, dir_fd):
             return unnamed(flags)
         if flags & os.O_DIRECTORY or not opening.is_staged(path, directory=dir_fd):
             return route.plain(path, flags, mode, dir_fd=dir_fd)

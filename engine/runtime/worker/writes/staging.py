@@ -30,6 +30,7 @@ from threading import RLock
 from typing import Any, Final, Protocol, cast
 from weakref import WeakValueDictionary
 
+from ....files.pins import opened_again
 from ....files.revision import digest_of
 from ...system import own_process
 from ...system.descriptors import memory_file
@@ -157,7 +158,7 @@ class Staging:
         self._state()
         if flags & os.O_TRUNC:
             self.is_broken = False
-        return os.open(f"/proc/self/fd/{self._descriptor}", flags & _PASSED_ON | os.O_CLOEXEC)
+        return opened_again(self._descriptor, flags & _PASSED_ON)
 
     def opened_to_read(self, _name: object, _flags: int) -> int:
         """An `opener` for `open`."""
@@ -360,7 +361,7 @@ def unnamed(flags: int) -> int:
     """A descriptor of a nameless file, which is never written to disk."""
     descriptor = _memory(b"")
     try:
-        return os.open(f"/proc/self/fd/{descriptor}", flags & _PASSED_ON | os.O_CLOEXEC)
+        return opened_again(descriptor, flags & _PASSED_ON)
     finally:
         os.close(descriptor)
 
