@@ -43,8 +43,7 @@ from ..log.store.maintenance import contents_taken, faults, open_to_others
 from ..runtime.checkpoint_memory import free_memory, is_short
 from ..runtime.environment import EnvironmentSpec
 from ..runtime.sandbox import landlock
-from ..runtime.sandbox.entering import MISSING
-from ..runtime.system.own_process import hides_processes
+from ..runtime.sandbox.entering import MISSING, hides_processes
 from ..runtime.system.process_table import read
 from ..runtime.worker.processes.ending import left_behind
 from ..runtime.worker.processes.memory import MOST_PROCESSES, most_tasks

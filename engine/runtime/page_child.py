@@ -41,7 +41,8 @@ _ADDRESSES = ("http", "https", "mailto", "")
 
 def main() -> None:
     """Convert the page."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if prctl := getattr(ctypes.CDLL(None), "prctl", None):  # which Linux alone has
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))

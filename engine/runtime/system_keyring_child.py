@@ -20,9 +20,9 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 
 def main() -> None:
     """Answer the request."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # so that statements cannot read the keys in its memory
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # with the thread that asks, which waits for the answer
+    if prctl := getattr(ctypes.CDLL(None), "prctl", None):  # which Linux alone has
+        prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # so that statements cannot read the keys in its memory
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # with the thread that asks, which waits for the answer
     answer = os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     request = json.load(sys.stdin.buffer)

@@ -7,9 +7,11 @@ that it imports are copies without the names of Linux. What macOS has instead is
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import importlib.util
 import os
+import resource
 import select
 import signal
 import socket
@@ -19,23 +21,30 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support import kernel_queues
+from tests.support import kernel_queues, libproc
 
 LINUX_ONLY: Final = {
     "fcntl": ("F_SETPIPE_SZ", "F_GETPIPE_SZ"),
-    "os": ("eventfd", "eventfd_write", "memfd_create", "pidfd_open", "MFD_", "O_PATH", "O_TMPFILE"),
+    "os": (
+        *("eventfd", "eventfd_write", "getxattr", "listxattr", "memfd_create", "pidfd_open", "pipe2", "setxattr"),
+        *("sched_getaffinity", "sched_getscheduler", "sched_setscheduler", "waitid"),
+        *("MFD_", "O_PATH", "O_TMPFILE", "SCHED_", "P_PID"),
+    ),
+    "resource": ("RLIMIT_RTTIME",),
     "select": ("epoll", "EPOLL"),
-    "signal": ("pidfd_send_signal",),
-    "socket": ("SO_PASSCRED", "SCM_CREDENTIALS"),
+    "signal": ("pidfd_send_signal", "sigtimedwait"),
+    "socket": ("AF_NETLINK", "SO_PASSCRED", "SCM_CREDENTIALS"),
 }
 """Modules with the names that macOS lacks; those in capitals are beginnings of names."""
 _MODULES: Final[dict[str, ModuleType]] = {
     "fcntl": fcntl,
     "os": os,
+    "resource": resource,
     "select": select,
     "signal": signal,
     "socket": socket,
 }
+_CDLL: Final = ctypes.CDLL
 F_GETPATH: Final = 50
 
 
@@ -72,10 +81,15 @@ def loaded(name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "platform", "darwin")
+        patch.setattr(ctypes, "CDLL", _library)
         for each, kept in _MODULES.items():
             patch.setitem(sys.modules, each, _without(kept, LINUX_ONLY[each]))
         spec.loader.exec_module(module)
     return module
+
+
+def _library(name: str | None, **options: Any) -> Any:
+    return libproc.Libproc() if name == libproc.NAME else _CDLL(name, **options)
 
 
 def _without(module: ModuleType, names: tuple[str, ...]) -> ModuleType:

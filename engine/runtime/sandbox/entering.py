@@ -16,7 +16,8 @@ from struct import Struct
 from typing import Final
 
 from ...core.domain import LAYERS, PARTS, Domain, Layer
-from . import kernel, landlock, mounts, seccomp
+from ..system import kernel
+from . import landlock, mounts, seccomp
 
 CHOWN: Final = 0
 DAC_OVERRIDE: Final = 1
@@ -26,6 +27,10 @@ SYS_RAWIO: Final = 17
 SYS_PTRACE: Final = 19
 SYS_ADMIN: Final = 21
 PERFMON: Final = 38
+_DROPPED: Final = (SYS_RAWIO, SYS_PTRACE, SYS_ADMIN, PERFMON)
+"""Capabilities that allow reading other processes' memory: by /proc/kcore, tracing, namespaces, or kernel probes."""
+_OLDEST: Final = 2
+"""Version 1 (Linux 5.13 to 5.18) cannot allow moving files between directories, so its domains would do harm."""
 _LAST: Final = 63
 """The highest number that fits into the kernel's capability sets."""
 _VERSION: Final = 0x20080522
@@ -108,3 +113,48 @@ def drop(dropped: Sequence[int]) -> None:
 def of_root() -> Collection[int]:
     """The capabilities that root keeps in a domain: it may use other users' files wherever Landlock lets it write."""
     return (CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER) if os.geteuid() == 0 else ()
+
+
+# --- without a domain of its own --------------------------------------------------------------------------------------
+#
+# Privileges: a statement runs as its user, and the kernel lets processes of one user read each other's memory and
+# environment, where keys are. Three rules of the kernel's `ptrace` check prevent that without a domain:
+#
+# - Only CAP_SYS_PTRACE can read a process that is not dumpable. Host and zygote are not dumpable. Workers are, because
+#   they hold no key, and because the memory of their processes is counted from outside.
+# - So root's workers drop that capability and equivalent ones. They also leave the bounding set, because root would get
+#   them again with each program that it starts. Then processes that have more capabilities cannot be read.
+# - A process in a Landlock domain can read no process outside of it, with or without root, dumpable or not. Only that
+#   hides the programs above the host from users other than root: editor and shell have the same keys, and we cannot
+#   change them.
+
+
+def give_up_reading_others(*, domain: bool) -> None:
+    """Drop the rights by which this process, and all that it starts, could read processes that are not below it.
+
+    Args:
+        domain: also enter a Landlock domain, which also hides dumpable processes of the same user. Then programs like
+            `sudo` gain no privileges, unless this process has CAP_SYS_ADMIN.
+    """
+    if domain and hides_processes():
+        _enter_domain()
+    drop(_DROPPED)
+    with suppress(OSError):
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+
+
+def hides_processes() -> bool:
+    """Whether this kernel supports such a domain."""
+    return landlock.version() >= _OLDEST
+
+
+def _enter_domain() -> None:
+    try:
+        landlock.enter_unrestricted()
+    except PermissionError:
+        # Required without CAP_SYS_ADMIN, so that no caller can confine a program that gains rights.
+        with suppress(OSError):
+            kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+            landlock.enter_unrestricted()
+    except OSError:
+        pass

@@ -19,7 +19,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from ...files.pins import PIN, path_of
-from . import kernel
+from ..system import kernel
 
 if TYPE_CHECKING:  # because this module is loaded at start-up, and domains are not
     from ...core.domain import Layer

@@ -32,7 +32,7 @@ from struct import Struct
 from typing import Final
 
 from ...files.pins import PIN
-from . import kernel
+from ..system import kernel
 
 _NEWNS: Final = 0x00020000
 _NEWUSER: Final = 0x10000000

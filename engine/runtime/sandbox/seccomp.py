@@ -26,7 +26,7 @@ from functools import cache
 from struct import Struct
 from typing import Final, NamedTuple
 
-from . import kernel
+from ..system import kernel
 
 _BOTH: Final[Mapping[str, int]] = {
     "io_uring_setup": 425,
@@ -151,6 +151,8 @@ _NEW_TIME: Final = 0x80
 """For `unshare` alone; `clone` has a signal in these bits."""
 _OTHER_TYPES: Final = 0xC
 """Bits of a socket's type that streams, datagrams and raw sockets do not have. Raw ones need a capability."""
+_NETLINK: Final = 16
+"""AF_NETLINK, which Python names on Linux alone."""
 _NETLINK_ROUTE: Final = 0
 _TIOCSTI: Final = 0x5412
 _TIOCLINUX: Final = 0x541C
@@ -268,7 +270,7 @@ def _of_network() -> list[Step]:
     route = _if_argument(2, _NETLINK_ROUTE, otherwise=errno.EPROTONOSUPPORT)
     return [
         _load(0),
-        (_EQUAL, 0, len(route), socket.AF_NETLINK),
+        (_EQUAL, 0, len(route), _NETLINK),
         *route,
         _load(0),
         (_EQUAL, 1, 0, socket.AF_INET),

@@ -1,7 +1,17 @@
-"""What the program needs of an operating system, with one implementation for Linux and one for other systems.
+"""What the program needs of an operating system, with one implementation for Linux and one for macOS.
 
-Each module is one need: `waiting` for many descriptors, `processes` to hold on to one process, `process_table` for
-facts about all, `brands` to recognize them, `own_process` and `descriptors` for the process itself, and `quiet_fork`
-for forks that its statements do not notice. It stands in this layer and not in `core`, because `core` performs no input
-or output. Standard library alone, because the host and its zygote load it first.
+| module | need |
+| --- | --- |
+| `waiting` | wait for many descriptors |
+| `processes` | hold on to a process, so that a signal never reaches another |
+| `process_table` | facts about processes |
+| `brands` | recognize processes of a host |
+| `own_process` | what a process sets about itself: parents, signals, priority |
+| `descriptors` | numbers of descriptors, files in memory, senders of records |
+| `attributes` | extended attributes of files |
+| `quiet_fork` | forks that statements do not notice |
+| `kernel` | system calls that only Linux has |
+
+It stands in this layer and not in `core`, because `core` performs no input or output. Standard library alone, because
+the host and its zygote load it first.
 """

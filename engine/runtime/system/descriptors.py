@@ -16,6 +16,7 @@ from struct import Struct
 from typing import Final
 
 _STREAMS: Final = 3
+_PIECE: Final = 1 << 20
 _RESERVED: Final = 8
 """Descriptors below the limit that are ours, for example the socket to the host."""
 
@@ -79,6 +80,11 @@ if sys.platform == "linux":
     def set_flag(flag: int) -> None:
         os.eventfd_write(flag, 1)
 
+    def copy_rest(source: int, target: int) -> None:
+        """Copy a file from its position to its end to another. Raises OSError."""
+        while os.sendfile(target, source, None, _PIECE):
+            pass
+
     def widen(pipe: int, size: int) -> None:
         """Let a pipe take so many bytes, if the system has the choice. Raises OSError if the user may not."""
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, size)
@@ -115,6 +121,12 @@ else:
 
     def set_flag(flag: int) -> None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    def copy_rest(source: int, target: int) -> None:
+        while piece := os.read(source, _PIECE):
+            rest = memoryview(piece)
+            while rest:
+                rest = rest[os.write(target, rest) :]
 
     def widen(pipe: int, size: int) -> None:
         """Do nothing: pipes grow when they are used."""

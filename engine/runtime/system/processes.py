@@ -16,13 +16,16 @@ import sys
 from collections.abc import Callable
 from types import TracebackType
 
+# Bound here, because a statement may replace it.
+_poll = select.poll
+
 
 def _as_it_is(descriptor: int) -> int:
     return descriptor
 
 
 def _is_readable(descriptor: int, seconds: float | None) -> bool:
-    poll = select.poll()
+    poll = _poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(None if seconds is None else seconds * 1000))
 

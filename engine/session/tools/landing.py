@@ -23,6 +23,7 @@ from typing import Final
 
 from ...files.safe_open import LARGEST, Place, sync_directory
 from ...files.temporary_files import recorded
+from ...runtime.system import attributes
 from .change import Change
 from .read import stale
 from .workspace import Target, Workspace
@@ -180,9 +181,9 @@ def _take_over(place: Place, descriptor: int, replaced: os.stat_result) -> None:
         os.fchmod(descriptor, mode)
     with contextlib.suppress(OSError), place.opened() as old:
         if old is not None:
-            for name in os.listxattr(old.fileno()):
+            for name in attributes.names_of(old.fileno()):
                 if name.startswith(_KEPT_ATTRIBUTES):
-                    os.setxattr(descriptor, name, os.getxattr(old.fileno(), name))
+                    attributes.copy(name, old.fileno(), descriptor)
 
 
 def _is_still(place: Place, seen: os.stat_result | None) -> bool:

@@ -20,6 +20,7 @@ from ...files.pins import PIN, set_mode
 from ...files.safe_open import LARGEST, Place, mark_of, sync_directory
 from ...files.temporary_files import recorded
 from ...log.events.going_back import FileToRestore
+from ...runtime.system import attributes
 from .landing import identity_of, placed, remove, replace_file
 from .workspace import REPLACED, Workspace
 
@@ -196,7 +197,7 @@ def _check_rights(place: Place, file: FileToRestore, seen: os.stat_result) -> No
         return
     with place.opened() as opened:
         try:
-            names = [] if opened is None else os.listxattr(opened.fileno())
+            names = [] if opened is None else attributes.names_of(opened.fileno())
         except OSError:
             return  # because not every file system has attributes
     given = sorted(name for name in names if name.startswith("user."))

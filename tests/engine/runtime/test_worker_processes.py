@@ -193,8 +193,8 @@ LOADED = {
     "log": "comparison past statements",
     "log.events": "base codec conversation execution going_back nodes session",
     "runtime": "results",
-    "runtime.sandbox": "entering kernel landlock mounts seccomp",
-    "runtime.system": "brands descriptors own_process process_table processes quiet_fork waiting",
+    "runtime.sandbox": "entering landlock mounts seccomp",
+    "runtime.system": "brands descriptors kernel own_process process_table processes quiet_fork waiting",
     "runtime.worker": (
         "channel former_names framing interpreter interrupts names names_used namespace protocol sharing"
     ),

@@ -60,8 +60,15 @@ from ....core.text import plural
 from ....files.pins import opened_again, path_of
 from ...system import quiet_fork
 from ...system.descriptors import is_high, keep_high, memory_file, new_flag, open_descriptors, set_flag
-from ...system.own_process import become_subreaper, block_signals, die_with_parent, set_blocked
-from ...system.process_table import children_of
+from ...system.own_process import (
+    become_subreaper,
+    block_signals,
+    die_with_parent,
+    drop_pending,
+    set_blocked,
+    usable_processors,
+)
+from ...system.process_table import children_of, threads_of
 from ...system.processes import ProcessHandle
 from ..framing import frame
 from ..protocol import FromCheckpoint, NotTaken, Paused
@@ -198,7 +205,7 @@ def _fork_twice(copy: _Copy, reaps: bool) -> PendingCheckpoint | None:
     if reaps:
         become_subreaper()
     if not is_quiet and not was_pending:
-        signal.sigtimedwait((signal.SIGCHLD,), 0)
+        drop_pending(signal.SIGCHLD)
     if status:
         raise OSError("the copy did not become one")
     os.close(copy.ready)
@@ -509,7 +516,7 @@ def _hindrance() -> str:
     others = len(sys._current_frames()) - 1  # pyright: ignore[reportPrivateUsage] -- documented
     if others:
         return f"{others} {plural(others, 'thread')} of the statements at work"
-    tasks = len(os.listdir("/proc/self/task"))
+    tasks = threads_of(os.getpid())
     return threads_of_libraries(tasks - 1, _mappings()) if tasks > 1 else ""
 
 
@@ -518,7 +525,7 @@ def threads_of_libraries(threads: int, mappings: bytes) -> str:
     for library, name in _LOST_IN_FORKS.items():
         if library in mappings:
             return f"threads of {name} at work"
-    restarted = len(set(_RESTARTED.findall(mappings))) * (len(os.sched_getaffinity(0)) - 1)
+    restarted = len(set(_RESTARTED.findall(mappings))) * (usable_processors() - 1)
     return f"{threads} {plural(threads, 'thread')} of a library at work" if threads > restarted else ""
 
 

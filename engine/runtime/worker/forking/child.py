@@ -34,16 +34,16 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from ....core.domain import Layer
 from ....core.tokens import counter
 from ....files.safe_open import keep_out
-from ...sandbox.entering import enter
+from ...sandbox.entering import enter, give_up_reading_others
 from ...system import own_process
 from ...system.descriptors import close_all_but
 from ...system.own_process import (
     become_subreaper,
     die_with_parent,
     flush_c_streams,
-    give_up_reading_others,
 )
 from ...system.process_table import children_of
+from ...system.processes import ProcessHandle
 from ..channel import Channel
 from ..framing import frame
 from ..guarding.guard import OutsideGuard
@@ -292,8 +292,8 @@ class Surroundings:
             end_below(os.getpid(), lambda pid: pid not in before)
         for pid in started:
             # Without reaping them, because a user's object may wait for the exit status.
-            with suppress(ChildProcessError):
-                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            with suppress(OSError), ProcessHandle(pid) as process:
+                process.ended_within(None)
 
 
 # --- the project's packages -------------------------------------------------------------------------------------------

@@ -34,9 +34,9 @@ from ....files.outline.parser_messages import (
     records,
     request_of,
 )
-from ...sandbox.entering import enter
+from ...sandbox.entering import enter, give_up_reading_others
 from ...system.descriptors import open_descriptors
-from ...system.own_process import die_with_parent, give_up_reading_others
+from ...system.own_process import die_with_parent
 from ...system.waiting import READABLE, Poller
 from ..processes.memory import set_limits
 from .forked import fork

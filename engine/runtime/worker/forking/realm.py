@@ -34,7 +34,8 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
-from ...sandbox import kernel, mounts
+from ...sandbox import mounts
+from ...system import kernel
 from ...system.descriptors import close_all_but
 from ...system.own_process import (
     become_subreaper,
@@ -42,6 +43,7 @@ from ...system.own_process import (
     die_with_parent,
     seize,
     set_free,
+    stop_of,
     take_precedence,
 )
 from ...system.process_table import pids, read, stat_of
@@ -66,8 +68,6 @@ _PAUSE: Final = 0.001
 """Seconds between checks. They are needed because no call waits for threads that are not our children."""
 _ENDED: Final = b"ZXx"
 _HELD: Final = b"t"
-_ANY_THREAD: Final = 0x40000000
-"""__WALL of waitid(2): threads too."""
 
 
 class Begun(NamedTuple):
@@ -274,9 +274,9 @@ class Stillness:
     def _has_come_to_rest(self, thread: int) -> bool:
         """Note the thread's stop, and the signal that the kernel was about to deliver, if any."""
         with suppress(ChildProcessError):
-            stop = os.waitid(os.P_PID, thread, os.WSTOPPED | os.WNOHANG | _ANY_THREAD)
+            stop = stop_of(thread)
             if stop is not None:
-                event, self._held[thread] = stop.si_status >> 8, stop.si_status & 0x7F
+                event, self._held[thread] = stop
                 if event:
                     self._held[thread] = 0
         return _is_at_rest(thread)

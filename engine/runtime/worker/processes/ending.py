@@ -5,7 +5,8 @@ process is left that could add a member. Proving that is the difficulty. /proc i
 exit between the listing and the look at it. So a pass over /proc without a new member proves nothing. But the kernel
 tells the last process id that it gave. Suppose that all members had stopped before a pass (a fork in progress still
 completes), and that this id is the same before and after the pass. Then no process started during the pass, so the pass
-has seen all of them. If other processes start all the time, the id never stays the same. Then several passes without a
+has seen all of them. Some systems do not tell that id, and if other processes start all the time, it never stays the
+same. Then several passes without a
 new member must suffice.
 
 Processes that fork faster than /proc can be read are stopped by process group, in one step: the kernel also delivers a
@@ -42,7 +43,7 @@ from contextlib import suppress
 from typing import Final
 
 from ...system.brands import Brand, brand_of, host_is_dead
-from ...system.process_table import Stat, latest_pid, pids, stat_of
+from ...system.process_table import Stat, is_childless, latest_pid, pids, stat_of, threads_of
 from ...system.processes import ProcessHandle
 
 _PASSES: Final = 50
@@ -155,7 +156,7 @@ def end_alone(root: int) -> bool:
     """End a process that has no descendants; return False if it has some, or if that is unknown."""
     with suppress(OSError), ProcessHandle(root) as process:
         # Also before the wait, because children could start others during it.
-        if _is_childless(root) and _is_stopped(process, root) and _is_childless(root):
+        if is_childless(root) and _is_stopped(process, root) and is_childless(root):
             process.send(signal.SIGKILL)
             return True
     return False
@@ -173,13 +174,7 @@ def _is_stopped(process: ProcessHandle, root: int) -> bool:
             return False
         # Not `sched_yield`, which never yields to the others, because their priority is lower than the zygote's.
         time.sleep(_STOP_LOOK_SECONDS)
-    return os.listdir(f"/proc/{root}/task") == [str(root)]
-
-
-def _is_childless(root: int) -> bool:
-    """Whether the process has no child. Raises OSError if the kernel does not tell."""
-    with open(f"/proc/{root}/task/{root}/children", "rb") as listed:
-        return not listed.read()
+    return threads_of(root) == 1
 
 
 def _end(belongs: Belongs, reap: Reap = _leave, root: int | None = None) -> None:
@@ -216,7 +211,7 @@ class _RoundUp:
             latest, resting = latest_pid(), all(map(_at_rest, self._stopped))
             fresh, settled = self._look()
             self._stopped += [pid for pid in fresh if self._send(pid, signal.SIGSTOP)]
-            if not fresh and settled and resting and latest == latest_pid():
+            if not fresh and settled and resting and latest and latest == latest_pid():
                 break
             quiet = 0 if fresh or not resting else quiet + 1
         return bool(self._stopped)
@@ -284,7 +279,7 @@ def _has_ended(pid: int, stat: Stat) -> bool:
     if stat.state not in _ENDED:
         return False
     try:
-        return len(os.listdir(f"/proc/{pid}/task")) <= 1
+        return threads_of(pid) <= 1
     except OSError:
         return True
 

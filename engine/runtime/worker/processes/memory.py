@@ -35,7 +35,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from ....core.domain import Domain
-from ...system.process_table import children_of, read
+from ...system.process_table import children_of, pids, read, threads_of
 
 _BLOCK: Final = 512
 _LEAST: Final = 4096
@@ -158,12 +158,12 @@ def is_full() -> bool:
     Always takes only a few system calls, because a fork bomb leaves little time. Threads are counted only if there are
     few processes.
     """
-    found = [name for name in os.listdir("/proc") if name.isdigit()]
+    found = pids()
     count = len(found)
     if count <= _FEW:
-        for name in found:
+        for pid in found:
             with suppress(OSError):
-                count += len(os.listdir(f"/proc/{name}/task")) - 1
+                count += threads_of(pid) - 1
     return count > most_tasks() - _NEARLY
 
 
@@ -308,7 +308,7 @@ def _send_all(number: signal.Signals) -> None:
 
 def _count() -> int:
     """The number of processes in the realm."""
-    return sum(name.isdigit() for name in os.listdir("/proc"))
+    return len(pids())
 
 
 def _reason(who: str, held: int, limit: int) -> str:
@@ -321,7 +321,7 @@ def _reason(who: str, held: int, limit: int) -> str:
 def _is_alone(pid: int) -> bool:
     """Whether it has neither children nor a second thread, or is gone."""
     try:
-        return len(os.listdir(f"/proc/{pid}/task")) == 1 and not children_of(pid)
+        return threads_of(pid) == 1 and not children_of(pid)
     except OSError:
         return True
 

@@ -21,9 +21,9 @@ from typing import Final, NoReturn
 
 from ....core.domain import is_held
 from ....files.safe_open import same_directory
-from ...sandbox.entering import enter
+from ...sandbox.entering import enter, give_up_reading_others
 from ...system.descriptors import close_all_but, memory_file
-from ...system.own_process import become_subreaper, die_with_parent, give_up_reading_others
+from ...system.own_process import become_subreaper, die_with_parent
 from ..framing import frame
 from ..protocol import Execute, Finished, FromKeeper, NotStarted
 from .ending import end_below

@@ -21,12 +21,12 @@ from contextlib import suppress
 from functools import wraps
 from typing import Any, Final, cast
 
+from ...system.descriptors import copy_rest
 from ..guarding import routes
 from ..guarding.routes import original
 from .opening import Opening, settling, spelled
 from .staging import Asking, numbered
 
-_PIECE: Final = 1 << 20
 _open, _close, _replace, _unlink = (original(each) for each in (os.open, os.close, os.replace, os.unlink))
 Function = Callable[..., Any]
 _UNSAID: Final = object()
@@ -306,8 +306,7 @@ def _copy(source: str, target: str, state: os.stat_result) -> None:
     try:
         taken = _open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, stat.S_IMODE(state.st_mode))
         try:
-            while os.sendfile(taken, given, None, _PIECE):
-                pass
+            copy_rest(given, taken)
             os.fchmod(taken, stat.S_IMODE(state.st_mode))
             os.utime(taken, ns=(state.st_atime_ns, state.st_mtime_ns))
         finally:

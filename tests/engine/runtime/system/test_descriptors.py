@@ -112,3 +112,12 @@ def test_a_pipe_takes_more_on_linux() -> None:
         os.close(reader)
         os.close(writer)
     assert sizes == [2, 1]
+
+
+def test_the_rest_of_a_file_is_copied(descriptors: ModuleType, tmp_path: Path) -> None:
+    content = os.urandom(3 << 20)
+    (tmp_path / "from").write_bytes(content)
+    with (tmp_path / "from").open("rb", 0) as source, (tmp_path / "to").open("wb", 0) as target:
+        source.seek(5)
+        descriptors.copy_rest(source.fileno(), target.fileno())
+    assert (tmp_path / "to").read_bytes() == content[5:]
