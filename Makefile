@@ -39,10 +39,11 @@ test-all: .venv/.installed tests/node/node_modules/.installed ## every test, and
 test-hosts: .venv/.installed tests/node/node_modules/.installed tests/hosts/node_modules/.installed ## rewindow-mcp in Claude Code, Codex, Gemini CLI and goose; installs them, which takes 1.3 GB
 	$(COMPILE) && $(BIN)/python -m pytest tests/hosts/hosts.py
 
-check: .venv/.installed tests/node/node_modules/.installed ## format, lint, types, import contracts, tests
+check: .venv/.installed tests/node/node_modules/.installed ## format, lint, types on Linux and macOS, import contracts, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(NODE_WHEEL)/bin/node tests/node/node_modules/pyright/index.js
+	$(NODE_WHEEL)/bin/node tests/node/node_modules/pyright/index.js --pythonplatform Darwin
 	$(BIN)/lint-imports
 	$(QUICK)
 

@@ -1,6 +1,6 @@
 """Loads modules as on a system that is not Linux, so that their other implementation runs on Linux.
 
-Modules of the engine ask `sys.platform` when they are loaded, and only those that `test_names` lists do so. `loaded`
+Modules of the engine ask `sys.platform` when they are loaded, and only `ASKS` do so (`test_names`). `loaded`
 executes one a second time under another name, while `sys.platform` is `darwin` and the modules of the standard library
 that it imports are copies without the names of Linux. What macOS has instead is played by stand-ins.
 """
@@ -23,6 +23,23 @@ import pytest
 
 from tests.support import kernel_queues, libproc
 
+ASKS: Final = (
+    "engine.files.pins",
+    *(
+        f"engine.runtime.system.{name}"
+        for name in [
+            "attributes",
+            "descriptors",
+            "kernel",
+            "own_process",
+            "process_table",
+            "processes",
+            "quiet_fork",
+            "waiting",
+        ]
+    ),
+)
+"""The modules that ask for the system."""
 LINUX_ONLY: Final = {
     "fcntl": ("F_SETPIPE_SZ", "F_GETPIPE_SZ"),
     "os": (
@@ -73,6 +90,11 @@ _GIVEN: Final[dict[str, dict[str, object]]] = {
 """What macOS has instead, by its documentation."""
 
 
+def is_linux_only(module: str, name: str) -> bool:
+    """Whether macOS lacks this name of a module of the standard library."""
+    return any(name.startswith(each) if each.isupper() else name == each for each in LINUX_ONLY.get(module, ()))
+
+
 def loaded(name: str) -> ModuleType:
     """The module as another system loads it. Call it with names of modules that ask `sys.platform`."""
     spec = importlib.util.find_spec(name)
@@ -83,7 +105,7 @@ def loaded(name: str) -> ModuleType:
         patch.setattr(sys, "platform", "darwin")
         patch.setattr(ctypes, "CDLL", _library)
         for each, kept in _MODULES.items():
-            patch.setitem(sys.modules, each, _without(kept, LINUX_ONLY[each]))
+            patch.setitem(sys.modules, each, _without(kept))
         spec.loader.exec_module(module)
     return module
 
@@ -92,16 +114,11 @@ def _library(name: str | None, **options: Any) -> Any:
     return libproc.Libproc() if name == libproc.NAME else _CDLL(name, **options)
 
 
-def _without(module: ModuleType, names: tuple[str, ...]) -> ModuleType:
-    """A copy of the module without these names."""
-    copy = ModuleType(module.__name__)
-    taken = tuple(name for name in names if name.isupper())
-    kept = {
-        name: value
-        for name, value in vars(module).items()
-        if name not in names and not (taken and name.startswith(taken))
-    }
-    vars(copy).update(kept | _GIVEN.get(module.__name__, {}))
+def _without(module: ModuleType) -> ModuleType:
+    """A copy of the module without the names of Linux."""
+    copy, name = ModuleType(module.__name__), module.__name__
+    vars(copy).update({each: value for each, value in vars(module).items() if not is_linux_only(name, each)})
+    vars(copy).update(_GIVEN.get(name, {}))
     return copy
 
 

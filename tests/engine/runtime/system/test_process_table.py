@@ -67,13 +67,15 @@ async def test_states(table: ModuleType, child: subprocess.Popen[bytes]) -> None
 def test_grandchildren_and_threads(table: ModuleType) -> None:
     command = f"\"{sys.executable}\" -c '{THREADS}' & wait"
     with subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE, process_group=0) as shell:
-        assert shell.stdout is not None
-        shell.stdout.readline()
-        (below,) = table.children_of(shell.pid)
-        assert not table.is_childless(shell.pid)
-        assert table.is_below(below, os.getpid())
-        assert (table.threads_of(shell.pid), table.threads_of(below)) == (1, 4)
-        os.killpg(shell.pid, signal.SIGKILL)
+        try:
+            assert shell.stdout is not None
+            shell.stdout.readline()
+            (below,) = table.children_of(shell.pid)
+            assert not table.is_childless(shell.pid)
+            assert table.is_below(below, os.getpid())
+            assert (table.threads_of(shell.pid), table.threads_of(below)) == (1, 4)
+        finally:
+            os.killpg(shell.pid, signal.SIGKILL)
 
 
 def test_without_children(table: ModuleType) -> None:
