@@ -98,7 +98,9 @@ def _parse(arguments: Sequence[str]) -> dict[str, str | None]:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"rewindow-acp {__version__}")
+    parser.add_argument(
+        "--version", action="version", version=f"rewindow-acp {__version__}", help="print the version and exit"
+    )
     parser.add_argument(SETUP, action="store_true", help="ask for the key of a provider in this terminal, and end")
     for option in SETTINGS:
         name = f"--{option.name.replace('_', '-')}"

@@ -270,7 +270,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"rewindow-mcp {__version__}")
+    parser.add_argument(
+        "--version", action="version", version=f"rewindow-mcp {__version__}", help="print the version and exit"
+    )
     parser.add_argument(
         "--root",
         action="append",

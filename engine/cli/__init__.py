@@ -16,7 +16,7 @@ import typer
 from ..core.errors import EngineError
 from ..core.installation import __version__
 from ..core.text import legible_line
-from .commands import COMMANDS, ExitCode, abandon_output, complaint, exit_code_lines
+from .commands import COMMANDS, ExitCode, PlainCommand, abandon_output, complaint, exit_code_lines
 
 EXAMPLES: Final = f"""\b
 Examples:
@@ -35,7 +35,8 @@ Exit codes:
 {exit_code_lines()}
 
 \b
-Editors start the agent themselves: configure the command `rewindow-acp`.
+Editors start the agent themselves: configure the command `rewindow-acp`. `rewindow acp` is the same,
+for programs that know one command of a package.
 All settings, such as where sessions are kept: `rewindow help configuration`.
 """
 
@@ -45,6 +46,8 @@ def _app(arguments: Sequence[str]) -> typer.Typer:
         help="Work in sessions of the Rewindow agent, inspect them, go back in them, and manage them.",
         epilog=EXAMPLES,
         no_args_is_help=True,
+        subcommand_metavar="[COMMAND [ARGS]...]",
+        context_settings={"help_option_names": ["--help", "-h"]},
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -52,7 +55,10 @@ def _app(arguments: Sequence[str]) -> typer.Typer:
     app.callback()(_root)
     for command in COMMANDS:
         function = command.load() if command.name in arguments else _not_named
-        app.command(command.name, help=command.help, epilog=command.examples, hidden=command.hidden)(function)
+        make = app.command(
+            command.name, cls=PlainCommand, help=command.help, epilog=command.examples, hidden=command.hidden
+        )
+        make(function)
     return app
 
 
@@ -67,7 +73,9 @@ def _print_version(wanted: bool) -> None:
 
 
 def _root(
-    version: bool = typer.Option(False, "--version", help="Print the version.", callback=_print_version, is_eager=True),
+    version: bool = typer.Option(
+        False, "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
+    ),
 ) -> None:
     del version
 
@@ -96,7 +104,7 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as error:
         if not hasattr(error, "exit_code"):  # typer's usage errors have an exit code and a method that prints them
             raise
-        error.message = "\n".join(map(legible_line, str(error).split("\n")))  # pyright: ignore - as below
+        error.message = "\n".join(map(legible_line, error.message.split("\n")))  # pyright: ignore - as below
         error.show()  # pyright: ignore - see above; the class is private to typer
         return int(error.exit_code)  # pyright: ignore - as above
     return int(code or 0)

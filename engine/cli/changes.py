@@ -23,6 +23,7 @@ from ..session.commands.files import change_lines, undo_lines
 from ..session.past.patches import FileDelta, deltas_since, for_patch, patch
 from ..session.requests import MoveResult, UndoRequest
 from ..session.session import Session
+from .commands import number_from
 from .going_back import in_session, with_progress_line
 from .output import find, print_json, redactor, store
 
@@ -36,7 +37,10 @@ _JSON: Final = typer.Option("--json", help="Print one JSON object.")
 def undo(
     session: Annotated[str, _SESSION],
     statement: Annotated[
-        int | None, typer.Argument(metavar="K", min=1, help="The statement; default: the last one that changed files.")
+        int | None,
+        typer.Argument(
+            metavar="K", parser=number_from(1), help="The statement; default: the last one that changed files."
+        ),
     ] = None,
     dry_run: Annotated[bool, _DRY] = False,
     as_json: Annotated[bool, _JSON] = False,
@@ -99,7 +103,9 @@ def _lines(rewound: Rewound, cwd: str) -> list[str]:
 
 def changes(
     session: Annotated[str, _SESSION],
-    since: Annotated[int, typer.Option("--since", metavar="K", min=0, help="Only what changed after statement K.")] = 0,
+    since: Annotated[
+        int, typer.Option("--since", metavar="K", parser=number_from(0), help="Only what changed after statement K.")
+    ] = 0,
     as_patch: bool = typer.Option(False, "--patch", help="Print a patch that `git apply` takes."),
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:

@@ -7,13 +7,15 @@ it, so that a help text loads none. Must not import the rest of the engine, beca
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Collection
 from enum import IntEnum
 from importlib import import_module
-from typing import Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import typer
+from typer.core import TyperCommand
 
 from ..core.text import cut_line, visible
 
@@ -50,6 +52,7 @@ def exit_code_lines() -> str:
 
 Choice = TypeVar("Choice", bound=str)
 _SHOWN_CHARS: Final = 60
+_NUMBER: Final = re.compile(r"-?[0-9]{1,30}")
 
 
 def complaint(error: object) -> str:
@@ -72,6 +75,50 @@ def chosen(option: str, given: str, choices: Collection[Choice]) -> Choice:
     *most, last = choices
     shown = cut_line(visible(given), _SHOWN_CHARS)
     raise typer.BadParameter(f"{option} must be {', '.join(most)} or {last}, not {shown!r}")
+
+
+def number_from(least: int | None) -> Callable[[str | int], int]:
+    """Return a parser of whole numbers for an argument or option: at least `least`, or any.
+
+    The parser raises typer.BadParameter, which names the argument.
+    """
+
+    def parse(given: str | int) -> int:
+        text = str(given)
+        if _NUMBER.fullmatch(text) and (least is None or int(text) >= least):
+            return int(text)
+        shown = cut_line(visible(text), _SHOWN_CHARS)
+        bound = "" if least is None else f", at least {least}"
+        raise typer.BadParameter(f"must be a whole number{bound}, not {shown!r}")
+
+    return parse
+
+
+class PlainCommand(TyperCommand):
+    """A command whose help shows arguments by their names alone, without types and brackets of typer's own.
+
+    The types of typer's contexts and formatters are private to it.
+    """
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """As `click`: an argument that may be left out is in brackets."""
+        names = (each.metavar if each.required else f"[{each.metavar}]" for each in self._arguments())
+        return [
+            str(self.options_metavar),
+            *(f"{name}..." if each.nargs != 1 else name for each, name in zip(self._arguments(), names, strict=True)),
+        ]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the options."""
+        if arguments := self._arguments():
+            with formatter.section("Arguments"):
+                formatter.write_dl([(each.metavar, each.help) for each in arguments])
+        options = [each for each in self.get_params(ctx) if each.param_type_name == "option"]
+        with formatter.section("Options"):
+            formatter.write_dl(list(filter(None, (each.get_help_record(ctx) for each in options))))
+
+    def _arguments(self) -> list[Any]:
+        return [each for each in self.params if each.param_type_name == "argument"]
 
 
 def abandon_output() -> None:

@@ -33,7 +33,7 @@ from ..session.past.branch_diff import diff as compare
 from ..session.progress import Progress, with_progress
 from ..session.requests import EDIT_MODES, ReplayReport
 from ..session.session import Session
-from .commands import chosen
+from .commands import chosen, number_from
 from .output import find, print_json, redactor, settings, store
 
 _REWIND_STOPPED: Final = "Stopped. Variables, files and conversation are restored."
@@ -43,7 +43,10 @@ _REWIND_STOPPED: Final = "Stopped. Variables, files and conversation are restore
 def rewind(
     session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or any unique beginning of it.")],
     to: Annotated[
-        int, typer.Option("--to", metavar="K", min=0, help="The statement to go back to; 0 is the beginning.")
+        int,
+        typer.Option(
+            "--to", metavar="K", parser=number_from(0), help="The statement to go back to; 0 is the beginning."
+        ),
     ],
     keep_files: bool = typer.Option(False, "--keep-files", help="Leave the files as they are."),
     keep_conversation: bool = typer.Option(
@@ -120,9 +123,11 @@ _STOPPED: Final = (
 
 def replay(
     session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or any unique beginning of it.")],
-    first: Annotated[int, typer.Option("--from", metavar="K", min=1, help="The first statement to run again.")],
+    first: Annotated[
+        int, typer.Option("--from", metavar="K", parser=number_from(1), help="The first statement to run again.")
+    ],
     last: Annotated[
-        int | None, typer.Option("--to", metavar="J", min=1, help="The last one; default: the newest.")
+        int | None, typer.Option("--to", metavar="J", parser=number_from(1), help="The last one; default: the newest.")
     ] = None,
     mode: str = typer.Option(
         MODES[0],

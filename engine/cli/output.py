@@ -21,12 +21,17 @@ from ..core.errors import InvalidRequestError, SessionNotFoundError
 from ..core.ids import SessionId
 from ..core.settings import Settings, hidden_names, load_settings
 from ..core.text import ELLIPSIS, cut_line, first_line, printable
+from ..log.events.going_back import HeadMoved
 from ..log.redaction import Redactor, redact_json, write_json
 from ..log.secrets import redactor_of
 from ..log.store import open_store
 from ..log.store_protocol import SessionRow, Store
 
 # Settings and store.
+
+BRANCH: Final = (
+    "This is branch {branch}, which continues after {place}. Later statements of branch {left} are not part of it."
+)
 
 
 def settings() -> Settings:
@@ -105,6 +110,15 @@ def shown(text: str) -> str:
 def shown_line(text: str, width: int) -> str:
     """Return the first line with text, cut to `width` characters."""
     return cut_line(shown(first_line(text)), width)
+
+
+def branch_sentence(event: HeadMoved) -> str:
+    """Say which branch is the active one now. The restored files have a line of their own."""
+    return BRANCH.format(
+        branch=event.branch,
+        place=f"statement {event.statement}" if event.statement else "the beginning",
+        left=event.left,
+    )
 
 
 def size(count: int) -> str:

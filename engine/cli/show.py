@@ -16,7 +16,7 @@ import msgspec
 import typer
 
 from ..context.model import Prompt
-from ..context.tail.feed import divergence_phrase, moved_sentence
+from ..context.tail.feed import divergence_phrase
 from ..context.tail.prompt import Account, message_text
 from ..context.tail.results import shown_text
 from ..context.tail.rights import entered_sentence
@@ -44,15 +44,17 @@ from ..log.events.conversation import (
     UserMessage,
 )
 from ..log.events.execution import CommandEnded, EffectRequested, ExecutionFinished, FileWritten, StatementRecorded
-from ..log.events.going_back import Diverged, HeadMoved, ReplayEnded
+from ..log.events.going_back import Diverged, HeadMoved, ReplayEnded, Rewound
 from ..log.events.nodes import FileChanged
 from ..log.events.session import DomainEntered, EnvironmentRestored
+from ..log.file_history import rewound_lines
 from ..log.redaction import redact_event, write_json
 from ..log.timeline import Timeline
 from ..session.commands.timeline import no_tagged_statement
 from ..session.model_calls.context_text import breakdown_text
 from ..session.model_calls.replies import breakdown_of
-from .output import find, redactor, shown, shown_line, store, visible_json
+from .commands import number_from
+from .output import branch_sentence, find, redactor, shown, shown_line, store, visible_json
 from .terminal.rendering import diff, painted, shown_markdown
 
 
@@ -61,7 +63,11 @@ def show(
     events: bool = typer.Option(False, "--events", help="Print the whole log, one JSON object per line."),
     cycles: bool = typer.Option(False, "--cycles", help="Print the request cycles with their steps."),
     projection: int | None = typer.Option(
-        None, "--projection", metavar="N", help="Print the prompt and the cost of model call N (counted from 1)."
+        None,
+        "--projection",
+        metavar="N",
+        parser=number_from(None),
+        help="Print the prompt and the cost of model call N (counted from 1).",
     ),
     tag: str | None = typer.Option(None, "--tag", metavar="NAME", help="Show only the statements with this tag."),
     as_json: bool = typer.Option(False, "--json", help="With --cycles or --projection: print one JSON object."),
@@ -103,6 +109,10 @@ def _echo_json(data: bytes) -> None:
     write_json(sys.stdout, visible_json(data.decode()).encode() + b"\n")
 
 
+TYPED: Final = "user "
+"""Before the number of a statement that is a whole prompt."""
+
+
 def _timeline(log: Sequence[Event], cwd: str, tag: str | None, *, cycles: bool) -> Iterable[str]:
     if cycles:
         return cycles_text(cycles_of(log))
@@ -135,11 +145,19 @@ def _blocks(log: Sequence[Event], cwd: str) -> list[str]:
     statements = {event.tool_call_id for event in log if isinstance(event, StatementRecorded)}
     calls = {event.tool_call_id for event in log if isinstance(event, ToolCall) and event.parent_id is not None}
     blocks: list[str] = []
+    prompt = ""
     for event in log:
         timeline.apply(event)
         block = _block_of(event, timeline, actions) or _of_replay(event) or _foreign(event, statements | calls)
-        if block:
-            blocks.append(block)
+        if isinstance(event, Rewound):
+            block = _indented("files> ", "\n".join(rewound_lines(event, lambda path: _named(path, cwd))))
+        if prompt and isinstance(event, ExecutionFinished) and _source(event, timeline) == prompt:
+            blocks.pop()  # because the prompt is the statement, and one block shows both
+            block = _execution(event, timeline, actions, TYPED)
+        if not block:
+            continue
+        prompt = event.text if isinstance(event, UserMessage) else ""
+        blocks.append(block)
     return blocks
 
 
@@ -161,7 +179,7 @@ def _block_of(event: Event, timeline: Timeline, actions: Actions) -> str | None:
         case DomainEntered():
             return _indented("sandbox> ", entered_sentence(event))
         case HeadMoved():
-            return _indented("branch> ", moved_sentence(event))
+            return _indented("branch> ", branch_sentence(event))
         case RunStop(cause=cause, detail=detail) if cause != "end_turn":
             return f"[{cause}{': ' + detail if detail else ''}]"
         case _:
@@ -192,17 +210,22 @@ def _foreign(event: Event, ours: set[ToolCallId]) -> str | None:
             return None
 
 
-def _execution(event: ExecutionFinished, timeline: Timeline, actions: Actions) -> str:
+def _execution(event: ExecutionFinished, timeline: Timeline, actions: Actions, by: str = "") -> str:
     cell = timeline.cell(event.statement_id)
     again = "" if event.mode is None else f" again, {event.mode}"
-    head = "?>" if cell is None else _indented(f"{cell.statement.index}{again}> ", cell.statement.source)
+    head = "?>" if cell is None else _indented(f"{by}{cell.statement.index}{again}> ", cell.statement.source)
     tags = "" if cell is None else ", ".join(shown_line(tag, TAG_CHARS) for tag in cell.statement.tag_names)
     parts = [tags and f"[tags: {tags}]", actions.of(event.execution_id), shown_text(event)]
     return "\n".join([head, *(_indented("    ", part) for part in parts if part)])
 
 
+def _source(event: ExecutionFinished, timeline: Timeline) -> str | None:
+    cell = timeline.cell(event.statement_id)
+    return None if cell is None else cell.statement.source
+
+
 def _indented(head: str, text: str) -> str:
-    return head + text.rstrip("\n").replace("\n", "\n" + " " * len(head))
+    return head + text.strip("\n").replace("\n", "\n" + " " * len(head))
 
 
 WIDTH: Final = 100

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...context.tail.feed import divergence_phrase, moved_sentence, plan_lines
+from ...context.tail.feed import divergence_phrase, plan_lines
 from ...context.tail.results import REST_LEFT_OUT, given_text, output_text, printed_text
 from ...context.tail.rights import entered_line, entered_sentence
 from ...core.ids import MessageId, StatementId, ToolCallId
@@ -61,7 +61,7 @@ from ...session.journal import (
     StatementRerun,
     TextStreamed,
 )
-from ..output import shown_line
+from ..output import branch_sentence, shown_line
 from .prompt_result import PLANNED
 from .questions import asked, form_shown, subject_shown
 from .rendering import Fragment, Highlight, Line, Markdown, diff, divided_at, indented, shown_markdown, wrapped
@@ -287,7 +287,7 @@ class Transcript:
                 lines = rewound_lines(event, lambda path: os.path.relpath(path, self._cwd))
                 return self.note("\n".join(lines)) if lines else []
             case HeadMoved():
-                return self.note(moved_sentence(event))
+                return self.note(branch_sentence(event))
             case CondensationRequest(reason=reason):
                 self._is_reported = reason == "asked"
                 return []

@@ -14,8 +14,8 @@ from ..past.patches import FileDelta, deltas_since
 from ..requests import DRY_RUN, MoveResult, UndoRequest, no_such_statement, statement_number
 from . import CommandContext
 
-NO_FILES: Final = "No change of a file is recorded in this session."
-NO_FILES_SINCE: Final = "No change of a file is recorded since statement {}."
+NO_FILES: Final = "No file changes are recorded on this branch."
+NO_FILES_SINCE: Final = "No file changes are recorded since statement {}."
 REDO_RETURNS: Final = "`/redo` takes this back."
 UNDO_GOES_ON: Final = "`/undo` goes back further."
 _SHOWN_CHARS: Final = 20

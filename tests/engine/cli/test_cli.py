@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from engine.cli.commands import number_from
 from engine.cli.output import size
 from engine.cli.sessions import NO_ARCHIVED, seconds_of
 from engine.core.ids import SessionId
@@ -296,6 +297,26 @@ def test_every_command_says_how_it_is_used(empty: Home) -> None:
     for command in ("sessions", "show", "export", "import", "delete", "gc", "doctor"):
         assert f"  {command} " in listed
         assert empty.run(command, "--help").stdout.startswith("Usage: ")
+    assert empty.run("-h").stdout == listed
+
+
+def test_help_of_a_command_names_its_arguments_plainly(empty: Home) -> None:
+    lines = empty.run("undo", "-h").stdout.splitlines()
+    assert lines[0] == "Usage: rewindow undo [OPTIONS] SESSION [K]"
+    assert [line.split()[0] for line in lines[5:7]] == ["SESSION", "K"]
+    assert empty.run("delete", "-h").stdout.startswith("Usage: rewindow delete [OPTIONS] SESSION...\n")
+
+
+@pytest.mark.parametrize("given", ["x", "0", "-1", "1.5", "٣", "9" * 5_000])
+def test_a_number_that_is_none_is_refused_in_our_words(given: str) -> None:
+    assert number_from(1)("3") == 3
+    with pytest.raises(typer.BadParameter, match="must be a whole number, at least 1, not '"):
+        number_from(1)(given)
+
+
+def test_a_missing_argument_is_named_once(empty: Home) -> None:
+    assert empty.run("rewind").stderr.endswith("\n\nError: Missing argument 'SESSION'.\n")
+    assert "Invalid value for 'K': must be a whole number" in empty.run("undo", "s", "x").stderr
 
 
 def test_usage_error_controls_no_terminal(home: Home) -> None:

@@ -15,7 +15,8 @@ import pytest
 from msgspec.structs import replace
 
 from engine.cli import main
-from engine.cli.show import cycles_text
+from engine.cli.output import BRANCH
+from engine.cli.show import TYPED, cycles_text
 from engine.core.execution import TextChange
 from engine.core.ids import MAIN_BRANCH, EventId, ExecutionId, MessageId, ObjId, Seq, SessionId, StatementId, ToolCallId
 from engine.log.cycles import cycles_of
@@ -29,7 +30,7 @@ from engine.log.events.execution import (
     FileWritten,
     StatementRecorded,
 )
-from engine.log.events.going_back import BranchCreated, HeadMoved
+from engine.log.events.going_back import BranchCreated, FileToRestore, HeadMoved, Rewound
 from engine.log.events.nodes import NodeMade
 from engine.log.events.session import ModelCallEnded, ProjectionSent, PromptQueued, PromptWithdrawn
 from engine.session.commands.timeline import no_tagged_statement
@@ -106,6 +107,16 @@ def test_showing_costs_time_linear_in_the_session(empty: Home) -> None:
 def test_every_execution_is_shown_under_its_statement(empty: Home) -> None:
     blocks = show(empty, statements(3)).split("\n\n")[1:]
     assert [block.split() for block in blocks if block.strip()] == [[f"{k}>", f"{k}", f"={k}"] for k in (1, 2, 3)]
+
+
+def test_prompt_that_is_a_statement_is_shown_once(empty: Home) -> None:
+    recorded, started, finished = statements(1)
+    prompt = UserMessage(event_id=EventId("e9"), message_id=MessageId("m1"), text="\n1\n+ 2")
+    typed = stamped(prompt, replace(recorded, source=prompt.text), started, finished)
+    blocks = show(empty, typed).split("\n\n")[1:]
+    assert blocks == [f"{TYPED}1> 1\n        + 2\n    =1", ""]
+    others = stamped(prompt, recorded, started, finished)
+    assert show(empty, others, "ses_b").split("\n\n")[1:] == ["user> 1\n      + 2", "1> 1\n    =1", ""]
 
 
 def test_acts_of_a_statement_are_shown_under_it(empty: Home) -> None:
@@ -274,13 +285,26 @@ def test_show_follows_the_active_branch_and_each_calls_handles(empty: Home) -> N
         BranchCreated(branch=b1, parent=MAIN_BRANCH, before=Seq(1)),
         HeadMoved(branch=b1, left=MAIN_BRANCH, statement=0),
     )
-    for event in (said[0], *made("first"), said[1], call("e5"), *moves, *made("second"), said[2], call("e13")):
+    restored = Rewound(statement=0, restored=(FileToRestore(path="/work/a.py"),))
+    for event in (
+        said[0],
+        *made("first"),
+        said[1],
+        call("e5"),
+        *moves,
+        *made("second"),
+        said[2],
+        call("e13"),
+        restored,
+    ):
         log.append(event)
     shown = show(empty, list(log.events))
     assert [word in shown for word in ("asked", "went on", "second", "left behind", "first")] == [True] * 3 + [
         False
     ] * 2
-    assert "branch> this is branch b1, which continues after the beginning" in shown
+    place = BRANCH.format(branch=b1, place="the beginning", left=MAIN_BRANCH)
+    assert f"branch> {place}\n" in shown
+    assert "files> Restored 1 file to its contents at the beginning: a.py.\n" in shown
     cycles = json.loads(empty.run("show", "ses_a", "--cycles", "--json").stdout)
     assert "left behind" not in str(cycles)
     for number, text, handle in (("1", "left behind", "first"), ("2", "went on", "second")):
