@@ -592,7 +592,9 @@ def _used(method: str, params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def mcp(left: Left, home: Home, project: Project, variables: dict[str, str]) -> None:
     key, state = key_of("argument"), home.path / "mcp-state"
-    variables = {**home.variables, **variables, "REWINDOW_STATE_DIR": str(state), "REWINDOW_SANDBOX": "off"}
+    own = {"REWINDOW_STATE_DIR": str(state), "REWINDOW_SANDBOX": "off"}
+    # Statements run again after the kill, and differ: the log of the host then has the difference.
+    variables = {**home.variables, **variables, **own, "REWINDOW_RESTORE_BY": "re-execution"}
     with Mcp(left, project, variables, "--allow-run=unsandboxed", "--session", "kept") as client:
         client.write(key)
         client.old()
