@@ -50,7 +50,7 @@ check: .venv/.installed tests/node/node_modules/.installed ## format, lint, type
 bench: .venv/.installed ## measure the bars beside their peers; writes benchmarks/results
 	$(BIN)/python -m benchmarks
 
-docs: .venv/.installed ## rewrite the generated pages: docs/{events,api,conformance,mcp-tools,mcp-clients}.md
+docs: .venv/.installed ## rewrite the generated pages: docs/{acp,events,conformance,mcp-tools,mcp-clients}.md
 	$(BIN)/python -m docs.generator
 
 format: .venv/.installed ## rewrite the sources in the house format
