@@ -108,12 +108,12 @@ _HEAD: Final = """\
 
 The Agent Client Protocol has a version 1 and a draft of version 2, each with unstable additions. Rewindow speaks both:
 `initialize` answers version 1 to clients that ask for version 1, and version 2 to those that ask for a higher one. This
-page lists every method, update, kind of content and capability, the oldest edition that has it, and what each version
-does. A dash says that the version does not have it.
+page lists every method, update, kind of content and capability of the schemas, the oldest edition that has it, and what
+each version does. A dash says that the version does not have it.
 
-A capability of agents is marked "yes" if `initialize` offers it, and one of clients if Rewindow behaves differently for
-a client that offers it. Beside these, version 1 takes the notifications `document/didOpen`, `didChange`, `didSave`,
-`didClose` and `didFocus` of editors that send them, see [editors](editors.md). Version 2 has no method for files, so
+An agent's capability is marked "yes" if `initialize` offers it. A client's capability is marked "yes" if Rewindow
+behaves differently for a client that offers it. Besides these, version 1 handles the notifications `document/didOpen`,
+`didChange`, `didSave`, `didClose` and `didFocus`, see [editors](editors.md). Version 2 has no method for files, so
 Rewindow does not know texts that an editor has not saved: it reads and writes files on the disk.
 
 A session's title is the beginning of its first prompt, or what the client sets. A title by the model would cost a call

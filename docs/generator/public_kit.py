@@ -87,8 +87,9 @@ def section() -> list[str]:
     return [
         "### The public compatibility kit",
         "",
-        f"Requirements of the [public kit]({LINK}) for agents of version 1, at commit {COMMIT[:8]}, and the equivalent",
-        "requirements here:",
+        "Requirements for agents of version 1 of the",
+        f"[public kit]({LINK}),",
+        f"at commit {COMMIT[:8]}, and the equivalent requirements here:",
         "",
         "| kit | here |",
         "|---|---|",
