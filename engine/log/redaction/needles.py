@@ -28,9 +28,7 @@ from html import escape
 from string import ascii_letters, digits
 from typing import Final, NamedTuple
 
-from .spellings import SWALLOWED, UNFINISHED_UNIT, Reading
-
-Span = tuple[int, int]
+from .spellings import SWALLOWED, UNFINISHED_UNIT, Reading, Span
 
 SHORTEST: Final = 8
 """The fewest bytes of a form. Shorter ones are too common in ordinary text."""
@@ -299,7 +297,11 @@ def _spans(needle: Needle, reading: Reading, start: int, end: int) -> Iterator[S
         if needle.tail == b"\\" and (more := _BACKSLASHES.match(reading.original, last)):  # it is quoted
             last = more.end()
         for first in _starts(needle, reading, start, last):
-            yield first, last
+            (_, left), *others = reading.parts(start, end)
+            if others:
+                yield from ((first, left), *others[:-1], (others[-1][0], last))
+            else:
+                yield first, last
 
 
 def _starts(needle: Needle, reading: Reading, start: int, last: int | None = None) -> Iterator[int]:

@@ -44,8 +44,8 @@ from ..events import Event
 from ..events.codec import encode
 from ..events.conversation import AgentReasoning, ThinkingBlock
 from ..events.execution import CommandEnded, EffectAnswered, ExecutionFinished, StatementRecorded
-from .needles import SHORTEST, Needles, Span, encoded_forms, plain_forms
-from .spellings import STRING_BYTES, fold, read_in, reading
+from .needles import SHORTEST, Needles, encoded_forms, plain_forms
+from .spellings import STRING_BYTES, Span, fold, read_in, reading
 
 HIDDEN: Final = "***"
 
@@ -242,7 +242,7 @@ class Redactor:
         if pieces or self._known.spelled.may_be_in(read):
             whole = reading(data)
             found += self._known.spelled.found(whole)
-            found += ((whole.start(start), whole.end(end)) for start, end in _merged(pieces))
+            found += (part for start, end in _merged(pieces) for part in whole.parts(start, end))
         return _merged(found) if found else found
 
     def _open_at(self, data: bytes) -> int:

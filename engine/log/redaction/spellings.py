@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from html import unescape
 from itertools import accumulate, compress
 from typing import Final, NamedTuple, Protocol
 
+Span = tuple[int, int]
 LEVELS: Final = 4
 """The number of passes. Each nested spelling takes one, and the last pass finds nothing left."""
 STRING_BYTES: Final = 2_000
@@ -59,6 +60,7 @@ _OTHER_UNITS: Final = rb"|\\(\\*)(?:" + _STRING_END + rb"|" + _ESCAPE + rb")?|" 
 UNIT: Final = _pattern(rb"%HH" + _OTHER_UNITS)
 _UNITS: Final = _pattern(rb"%HH(?:%HH)*" + _OTHER_UNITS)
 """These patterns begin with single bytes, which `re` finds quickly."""
+_COLOUR: Final = re.compile(rb"(?:\x1b\[|\xc2\x9b)[0-9;]{0,64}[mK]")
 _CONTROLS: Final = {b"a": b"\x07", b"b": b"\x08", b"e": b"\x1b"}
 """The meaning of single letters after a backslash, except white space."""
 UNFINISHED_SEQUENCE: Final = re.compile(
@@ -113,6 +115,20 @@ def _without_gaps(data: bytes) -> bytes:
     if has_gaps(data):
         data = GAP.sub(b"", data)
     return data.translate(None, NOISE)
+
+
+def _has_meaning(between: bytes) -> bool:
+    """Return whether bytes that folding removes are more than quoting, line breaks and colours.
+
+    A sequence for terminals may contain a text, which a shell runs.
+    """
+    for _ in range(LEVELS):
+        before = between
+        between = GAP.sub(b"", _COLOUR.sub(b"", between.translate(None, NUL))).translate(None, NOISE)
+        between = _UNITS.sub(lambda unit: undone(unit[0]), between)
+        if between == before:
+            break
+    return bool(between)
 
 
 def _apart(text: bytes) -> bytes:
@@ -190,6 +206,17 @@ class Reading(NamedTuple):
         for step in reversed(self.steps):
             position = step.end(position)
         return position
+
+    def parts(self, start: int, end: int) -> Iterator[Span]:
+        """Yield where some of the bytes are in the original, without what stands between them and has a meaning."""
+        first, last = self.start(start), self.end(end)
+        if last - first > end - start:
+            for position in range(start + 1, end):
+                left, right = self.end(position), self.start(position)
+                if right > left and _has_meaning(self.original[left:right]):
+                    yield first, left
+                    first = right
+        yield first, last
 
     @property
     def is_edited(self) -> bool:

@@ -25,13 +25,14 @@ from tests.support.examples import examples
 KEY = "sk-proj/9&A+b=C?dE<f>g'H\"i j~k!l"
 REDACTOR = Redactor([KEY])
 LONG = "sk-" + "".join(f"{number:x}Gh" for number in range(60))
+LINK = "\x1b]8;;http://x\x1b\\"
 LOOKS_SPELLED = ("ab%41cdefghi", "ab&amp;cdefghi", "ab\\u0041cdefghi", "ab\\/cdefghi", "C:\\new\\x41\\table")
 FOREIGN = "geheim-Ünïcode-Schlüssel-9-🔑"
 
 SPELLED = {
     "coloured": KEY[:9] + "\x1b[01;31m\x1b[K" + KEY[9:20] + "\x1b[m\x1b[K" + KEY[20:],
     "coloured with C1": KEY[:9] + "\x9b31m" + KEY[9:],
-    "a link": KEY[:9] + "\x1b]8;;http://x\x1b\\" + KEY[9:],
+    "a link": KEY[:9] + LINK + KEY[9:],
     "colours shown by repr": KEY[:9] + "\\x1b[31m" + KEY[9:],
     "colours in JSON": json.dumps(KEY[:9] + "\x1b[31m" + KEY[9:])[1:-1],
     "colours in JSON in capitals": json.dumps(KEY[:9] + "\x1b[31m" + KEY[9:])[1:-1].replace("001b", "001B"),
@@ -61,6 +62,10 @@ SPELLED = {
 }
 
 
+SHOWN = {"a link": f"***{LINK}***"}
+"""What is left of those with a text in between that is not the secret's."""
+
+
 def shown_in_pieces(redactor: Redactor, pieces: Sequence[str]) -> str:
     shown, rest = "", ""
     for text in pieces:
@@ -73,7 +78,7 @@ def shown_in_pieces(redactor: Redactor, pieces: Sequence[str]) -> str:
 def test_a_spelled_secret_is_replaced_where_it_stands(how: str) -> None:
     text = f"before 100% {SPELLED[how]} & after"
     assert REDACTOR.holds(text)
-    assert REDACTOR.redact(text) == "before 100% *** & after"
+    assert REDACTOR.redact(text) == f"before 100% {SHOWN.get(how, '***')} & after"
     assert REDACTOR.holds_in_json(json.dumps(text).encode())
     assert REDACTOR.may_change(json.dumps(text).encode())
     assert REDACTOR.storable(text.encode()) is None
@@ -86,9 +91,9 @@ def test_a_spelled_secret_does_not_leave_in_pieces(how: str) -> None:
     text = f"before {SPELLED[how]} after"
     for size in (1, 3, 7):
         pieces = [text[start : start + size] for start in range(0, len(text), size)]
-        assert shown_in_pieces(REDACTOR, pieces) == "before *** after"
+        assert shown_in_pieces(REDACTOR, pieces) == f"before {SHOWN.get(how, '***')} after"
     for at in range(len(text)):
-        assert shown_in_pieces(REDACTOR, (text[:at], text[at:])) == "before *** after"
+        assert shown_in_pieces(REDACTOR, (text[:at], text[at:])) == f"before {SHOWN.get(how, '***')} after"
 
 
 @pytest.mark.parametrize("how", [how for how in SPELLED if how != "a link"])
@@ -103,6 +108,24 @@ def test_a_cut_leaves_no_piece_of_a_spelled_secret(how: str) -> None:
 
 def _slices(data: bytes, size: int) -> list[bytes]:
     return [data[at : at + size] for at in range(len(data) - size + 1)]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "\x1b]0;x;touch${IFS}EVIL;\x07",
+        "\\x1b]0;x;touch EVIL;\\x07",
+        "\x1bPq;touch EVIL;\x1b\\",
+        "\x1b[;>1m",
+        "\x1b[31m\x1b]2;touch EVIL\x07\n",
+        "\\u001b]0;touch EVIL;\\u0007",
+    ],
+)
+def test_nothing_that_a_shell_would_run_is_hidden_with_a_secret(between: str) -> None:
+    text = f"echo {KEY[:9]}{between}{KEY[9:]}"
+    assert REDACTOR.redact(text) == f"echo ***{between}***"
+    inner = f"echo {KEY[:9]}\x1b]0;{KEY}\x07{KEY[9:]}"
+    assert REDACTOR.redact(inner) == "echo ***\x1b]0;***\x07***"
 
 
 @pytest.mark.parametrize("columns", [9, 76])
