@@ -18,20 +18,19 @@ from conformance.judging import (
     evidence,
     failed,
     marked_requests,
-    no_opening_reason,
     not_tested,
     skipped,
     unanswered_reason,
 )
 from conformance.suite import Scenario, Suite
 from conformance.suites import acp2_messages
+from conformance.suites.acp import obstacle, other_version
 from conformance.suites.acp2 import VERSION, begin, definition, open_session, schema
 from conformance.suites.jsonrpc import params_fit, results_fit
 from conformance.traffic import Message, Traffic
 from conformance.values import Object, as_list, as_object, as_text, at, is_object
 
 _HIGHEST: Final = 65535
-_AUTH_REQUIRED: Final = -32000
 _INVALID_PARAMS: Final = -32602
 _METHOD_NOT_FOUND: Final = -32601
 _INSTANT_MS: Final = 100
@@ -327,29 +326,11 @@ def _keeps_ids(traffic: Traffic) -> Verdict:
 
 
 def _other_version(traffic: Traffic) -> str:
-    """Return why the traffic uses another version; empty if it uses this one, or initialize was not answered."""
-    for request in traffic.requests("client", "initialize"):
-        given = request.answer.result.get("protocolVersion") if request.answer is not None else None
-        if isinstance(given, int) and given != VERSION:
-            return f"the agent speaks version {given} of the protocol, but this suite is for version {VERSION}"
-    return ""
+    return other_version(traffic.requests("client", "initialize"), VERSION)
 
 
 def _obstacle(traffic: Traffic) -> str:
-    for entry in traffic.marks("not-started"):
-        return str(entry.value)
-    asked = traffic.requests("client", "initialize")
-    if not asked or asked[0].answer is None:
-        return no_opening_reason(traffic, "agent", "initialize")
-    if not asked[0].succeeded:
-        return f"the agent answered initialize with an error: {asked[0].answer.error.get('message')}"
-    for request in traffic.requests("client", "auth/login"):
-        if request.answer is not None and not request.succeeded:
-            return f"the agent refused auth/login: {request.answer.error.get('message')}"
-    for request in traffic.requests("client", "session/new", "session/prompt"):
-        if request.answer is not None and request.answer.error.get("code") == _AUTH_REQUIRED:
-            return "the agent needs authentication: choose one of its methods with --auth"
-    return _other_version(traffic)
+    return obstacle(traffic, VERSION, "auth/login", "methodId")
 
 
 def _calibration(traffic: Traffic) -> dict[str, Any]:

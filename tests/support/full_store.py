@@ -25,15 +25,16 @@ class FullStore(LentStore):
 
     def submit(self, session_id: SessionId, event: Event, *, waits: bool = False) -> None:
         if self.is_full:
-            self._refuse(session_id)
+            self.fail(session_id)
         else:
             self._store.submit(session_id, event, waits=waits)
 
     def retitle(self, session_id: SessionId, title: str | None) -> None:
         if self.is_full:
-            self._refuse(session_id)
+            self.fail(session_id)
         else:
             self._store.retitle(session_id, title)
 
-    def _refuse(self, session_id: SessionId) -> None:
+    def fail(self, session_id: SessionId) -> None:
+        """Report that no change of the session can be stored."""
         self._listeners[session_id](Seq(-1), StoreError("the disk is full"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from acp_adapter.updates.shapes import ToolCallUpdate
 from acp_adapter.v2 import shapes
 from acp_adapter.v2.updates import PLAN
 from acp_adapter.wire import WireModel
-from engine.core.clock import SystemClock
 from engine.log.store.memory import MemoryStore
 from tests.support.gates import Gate
 from tests.support.memory import Client, in_memory
@@ -32,24 +31,6 @@ RUNNING = {"state": "running"}
 ENDED = {"state": "idle", "stopReason": "end_turn"}
 CANCELLED = {"state": "idle", "stopReason": "cancelled"}
 SHARED = {each.model_fields["session_update"].default for each in shapes.UNCHANGED}
-
-
-@pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore(SystemClock())
-
-
-@pytest.fixture
-async def agent(tmp_path: Path, store: MemoryStore) -> AsyncIterator[Client]:
-    async with in_memory(tmp_path, store=store) as client:
-        yield client
-
-
-@pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
-    made = Gate(tmp_path / "gate")
-    yield made
-    made.release()
 
 
 def own_kinds() -> set[str]:

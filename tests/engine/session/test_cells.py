@@ -18,7 +18,7 @@ from engine.core.errors import (
     SessionReadOnlyError,
     StatementWithdrawnError,
 )
-from engine.core.ids import MessageId, Seq, SessionId, StatementId, ToolCallId
+from engine.core.ids import MessageId, SessionId, StatementId, ToolCallId
 from engine.core.python_source import MOST_TAGS
 from engine.log.cycles import cycles_of
 from engine.log.events import Event
@@ -28,11 +28,11 @@ from engine.log.events.session import ProjectionSent, PromptQueued, PromptWithdr
 from engine.log.past import Preserved
 from engine.log.statements import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
 from engine.log.store.memory import MemoryStore
-from engine.log.store_protocol import CommitListener
 from engine.session.registry import Sessions
+from tests.support.full_store import FullStore
 from tests.support.hollow import HollowEnvironment
 from tests.support.models import AnsweringModel
-from tests.support.sessions import LentStore, events_of, session_in, sessions_of
+from tests.support.sessions import events_of, session_in, sessions_of
 from tests.support.stores import kept_log
 
 pytestmark = pytest.mark.anyio
@@ -149,20 +149,13 @@ async def test_a_cell_may_have_a_time_limit_of_its_own(session: Session) -> None
 
 
 async def test_closed_or_read_only_session_refuses_a_cell(tmp_path: Path) -> None:
-    listeners: list[CommitListener] = []
-
-    class FullStore(LentStore):
-        def acquire(self, session_id: SessionId, committed: CommitListener) -> None:
-            listeners.append(committed)
-            store.acquire(session_id, committed)
-
-    store = MemoryStore(SystemClock())
-    async with sessions_of(tmp_path, FullStore(store)) as sessions:
+    store = FullStore()
+    async with sessions_of(tmp_path, store) as sessions:
         full, closed = await sessions.create(str(tmp_path)), await sessions.create(str(tmp_path))
         await sessions.close(closed.session_id)
         with pytest.raises(SessionBusyError):
             await closed.cell("1")
-        listeners[0](Seq(-1), OSError("disk full"))
+        store.fail(full.session_id)
         await anyio.wait_all_tasks_blocked()
         with pytest.raises(SessionReadOnlyError):
             await full.cell("1")

@@ -10,7 +10,7 @@ import pytest
 
 from engine.core.clock import SystemClock
 from engine.core.errors import SessionBusyError, SessionNotFoundError, SessionReadOnlyError
-from engine.core.ids import ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
+from engine.core.ids import ExecutionId, MessageId, SessionId, StatementId, ToolCallId
 from engine.log.events import Event
 from engine.log.events.conversation import Attachment, ToolCall, ToolResult, UserMessage
 from engine.log.events.execution import (
@@ -22,12 +22,12 @@ from engine.log.events.execution import (
 )
 from engine.log.events.session import PromptQueued, PromptWithdrawn, SessionOpened
 from engine.log.store.memory import MemoryStore
-from engine.log.store_protocol import CommitListener
 from engine.log.user_message import user_text
 from engine.session.queue import MAX_QUEUED
 from engine.session.session import Session
+from tests.support.full_store import FullStore
 from tests.support.models import AnsweringModel, says
-from tests.support.sessions import LentStore, events_of, session_in, sessions_of
+from tests.support.sessions import events_of, session_in, sessions_of
 from tests.support.stores import kept_log
 
 pytestmark = pytest.mark.anyio
@@ -162,18 +162,11 @@ async def test_a_pipe_is_not_read(session: Session, tmp_path: Path) -> None:
 
 
 async def test_withdrawn_prompt_ends_even_in_a_read_only_session(tmp_path: Path) -> None:
-    listeners: list[CommitListener] = []
-
-    class FullStore(LentStore):
-        def acquire(self, session_id: SessionId, committed: CommitListener) -> None:
-            listeners.append(committed)
-            store.acquire(session_id, committed)
-
-    store = MemoryStore(SystemClock())
-    async with session_in(tmp_path, FullStore(store)) as session:
+    store = FullStore()
+    async with session_in(tmp_path, store) as session:
         running, waiting = session.accept("while True: pass"), session.accept("1")
         await until_running(session)
-        listeners[0](Seq(-1), OSError("disk full"))
+        store.fail(session.session_id)
         await anyio.sleep(0.01)
         session.cancel()
         for ticket in (running, waiting):
