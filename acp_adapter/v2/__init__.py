@@ -13,15 +13,12 @@ Source of the shapes: ACP v2 schema. The peer and conversations call what they c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from acp_adapter.jsonrpc.messages import Code, Json, ProtocolError
+from acp_adapter.version_package import VersionPackage
 
 if TYPE_CHECKING:  # loaded by `__getattr__`
     from acp_adapter.v2 import client
-    from acp_adapter.v2.updates import Writer
 
     __all__ = ["METHODS", "VERSION", "client", "read_params", "write_result", "writer"]
 
@@ -50,32 +47,13 @@ _MODULES: Final = {
 METHODS: Final = frozenset(_MODULES)
 """The methods of agents that this version has."""
 
-
-def read_params(method: str, params: object) -> Any:
-    """Return the params as a value of `requests`. Raises WireShapeError or ProtocolError."""
-    if method not in _MODULES:
-        raise ProtocolError(Code.METHOD_NOT_FOUND, "Method not found")
-    readers: Mapping[str, Callable[[object], Any]] = _module(_MODULES[method]).READERS
-    return readers[method](params)
-
-
-def write_result(method: str, result: Any) -> Json:
-    """Return a result of `requests` as JSON; an empty object for methods without a result."""
-    writers: Mapping[str, Callable[[Any], Json]] = _module(_MODULES[method]).WRITERS
-    return writers[method](result) if method in writers else {}
-
-
-def writer(redact: Callable[[str], str]) -> Writer:
-    """Return a writer of a session's updates."""
-    made: Writer = _module("updates").Writer(redact)
-    return made
+_PACKAGE: Final = VersionPackage(__name__, _MODULES)
+read_params: Final = _PACKAGE.read_params
+write_result: Final = _PACKAGE.write_result
+writer: Final = _PACKAGE.writer
 
 
 def __getattr__(name: str) -> Any:
     if name == "client":
-        return _module(name)
+        return _PACKAGE.load(name)
     raise AttributeError(name)
-
-
-def _module(name: str) -> Any:
-    return import_module(f"{__name__}.{name}")

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import pytest
+
 SECONDS = 20.0
 REFUSED = b'{"error": {"message": "no more answers", "type": "invalid_request_error", "status": "INVALID_ARGUMENT"}}'
 
@@ -92,6 +94,15 @@ class _Quiet(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         pass
+
+
+@contextlib.contextmanager
+def llm_server_in_environment(patch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
+    """A server that models find by the variables of this process."""
+    with llm_server() as served:
+        for name, value in served.environment().items():
+            patch.setenv(name, value)
+        yield served
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from tests.support.llm_answers import BEGUN, CHAT, CLAUDE, GEMINI, MISTRAL, RESPONSES, WHOLE
-from tests.support.llm_server import Answer, LlmServer, llm_server
+from tests.support.llm_server import Answer, LlmServer, llm_server_in_environment
 from tests.support.memory import in_memory
 from tests.support.quick import diagonal_is_quick
 
@@ -72,9 +72,7 @@ FINAL: Final[dict[str, dict[str, tuple[Answer, str]]]] = {
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
-    with llm_server() as server:
-        for name, value in server.environment().items():
-            monkeypatch.setenv(name, value)
+    with llm_server_in_environment(monkeypatch) as server:
         monkeypatch.setattr("engine.context.models.provider.FIRST_PAUSE", 0.01)
         yield server
 

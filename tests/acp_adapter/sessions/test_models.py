@@ -16,7 +16,7 @@ from engine.context.models.provider_stream import ProviderClient
 from engine.session import model_choice
 from engine.session.model_choice import ConfiguredModels
 from tests.support.llm_answers import anthropic, chat
-from tests.support.llm_server import Answer, LlmServer, chunk, llm_server, sse
+from tests.support.llm_server import Answer, LlmServer, chunk, llm_server_in_environment, sse
 from tests.support.memory import Client, in_memory
 
 pytestmark = pytest.mark.anyio
@@ -27,9 +27,7 @@ BUSY = Answer(429, (b'{"error": {"message": "slow down"}}',), {"Retry-After": "0
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
-    with llm_server() as server:
-        for name, value in server.environment().items():
-            monkeypatch.setenv(name, value)
+    with llm_server_in_environment(monkeypatch) as server:
         monkeypatch.setattr("engine.context.models.provider.FIRST_PAUSE", 0.01)
         yield server
 

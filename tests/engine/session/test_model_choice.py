@@ -21,7 +21,7 @@ from engine.session.model_calls.projector import Room
 from engine.session.model_choice import THINKING_LEVELS
 from engine.session.session import Session
 from tests.support.llm_answers import anthropic, chat
-from tests.support.llm_server import Answer, LlmServer, chunk, llm_server, sse
+from tests.support.llm_server import Answer, LlmServer, chunk, llm_server_in_environment, sse
 from tests.support.models import AnsweringModel, Reads, says
 from tests.support.sessions import answer_to, events_of, session_in, sessions_of
 
@@ -31,9 +31,7 @@ CHAT, CLAUDE = "provider:openai:gpt-x", "provider:anthropic:claude-opus-5-5"
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
-    with llm_server() as server:
-        for name, value in server.environment().items():
-            monkeypatch.setenv(name, value)
+    with llm_server_in_environment(monkeypatch) as server:
         yield server
 
 

@@ -21,7 +21,7 @@ from engine.log.store.memory import MemoryStore
 from tests.support.api_rules import violations
 from tests.support.in_process import InProcessEnvironment
 from tests.support.llm_answers import ANSWERS
-from tests.support.llm_server import LlmServer, llm_server
+from tests.support.llm_server import LlmServer, llm_server_in_environment
 from tests.support.models import AnsweringModel, says
 from tests.support.sessions import events_of, session_in, sessions_of
 
@@ -34,9 +34,7 @@ BLOCK = f"{OPENING}\nx = 6 * 7\nx\n{CLOSING}"
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
-    with llm_server() as served:
-        for name, value in served.environment().items():
-            monkeypatch.setenv(name, value)
+    with llm_server_in_environment(monkeypatch) as served:
         yield served
 
 

@@ -37,7 +37,7 @@ from tests.engine.context.view.logs import random_log
 from tests.support.api_rules import violations
 from tests.support.api_types import complaints
 from tests.support.examples import examples
-from tests.support.llm_server import LlmServer, llm_server
+from tests.support.llm_server import LlmServer, llm_server_in_environment
 from tests.support.pictures import png
 
 MODELS = {
@@ -54,9 +54,7 @@ Send = Callable[[str, Prompt], dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LlmServer]:
-    with llm_server() as served, pytest.MonkeyPatch.context() as patch:
-        for name, value in served.environment().items():
-            patch.setenv(name, value)
+    with pytest.MonkeyPatch.context() as patch, llm_server_in_environment(patch) as served:
         yield served
 
 

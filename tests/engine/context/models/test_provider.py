@@ -42,7 +42,7 @@ from engine.log.events import Event
 from engine.log.events.conversation import UserMessage
 from tests.support.aimock import Aimock, aimock
 from tests.support.llm_answers import BEGUN, CHAT, CLAUDE, GEMINI, PINGS, RESPONSES, WHOLE
-from tests.support.llm_server import Answer, LlmServer, chunk, llm_server, sse
+from tests.support.llm_server import Answer, LlmServer, chunk, llm_server, llm_server_in_environment, sse
 from tests.support.quick import diagonal_is_quick, first_is_quick
 
 pytestmark = pytest.mark.anyio
@@ -186,9 +186,7 @@ async def test_a_busy_provider_is_asked_again_when_it_says(mock: Aimock) -> None
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
-    with llm_server() as served:
-        for name, value in served.environment().items():
-            monkeypatch.setenv(name, value)
+    with llm_server_in_environment(monkeypatch) as served:
         yield served
 
 
