@@ -36,6 +36,8 @@ _AUTHORITY: Final = re.compile(rb"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?
 """A host name and an optional port: no user, path, space or non-ASCII character."""
 _SCHEMES: Final = (b"http", b"https")
 _ADVICE: Final = "name a project with --root DIR"
+MISSING: Final = "there is no such directory"
+NOT_DIRECTORY: Final = "it is not a directory"
 
 
 class AccessError(Exception):
@@ -247,7 +249,7 @@ def session_roots(limit: Roots | None, client_uris: Sequence[str] | None) -> Roo
 def _directory(path: str) -> str:
     found = os.path.abspath(os.path.expanduser(path))
     if not os.path.isdir(found):
-        raise AccessError(f"{path} is not a directory; {_ADVICE}")
+        raise AccessError(f"--root {path}: {NOT_DIRECTORY if os.path.lexists(found) else MISSING}")
     return found
 
 

@@ -40,7 +40,7 @@ _ORACLE: Final[dict[str, Judge]] = {
     NO_MESSAGE: messages_only,
     "standard output is not UTF-8": utf8,
     "a message is not JSON-RPC 2.0": every(message_objects, version_problem, no_message),
-    "a message does not have a JSON-RPC form": every(message_objects, form_problem, no_message),
+    "a message is not a request, notification or response": every(message_objects, form_problem, no_message),
     STRAY_RESPONSE: responses_match,
 }
 

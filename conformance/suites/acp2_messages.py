@@ -84,7 +84,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP2-A-FRAME-004",
         "advisory",
-        "The agent answers each line of JSON that is no message with an invalid request error without an id.",
+        "The agent answers a line of JSON that is not a message with an Invalid Request error, which has no id.",
         _NO_REQUEST,
         each_malformed_answered("no-message", _INVALID_REQUEST),
         scenario="malformed-lines",

@@ -103,7 +103,7 @@ def _remove(keys: Keys, name: str) -> None:
         keys.remove([name])
         typer.echo(f"Removed the stored key of {name}.")
     if variable := variable_of(name, os.environ):
-        typer.echo(f"{variable} is set in the environment, and stays.", err=True)
+        typer.echo(f"{variable} is set in the environment, and is still used.", err=True)
     _warn(keys)
 
 

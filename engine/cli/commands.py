@@ -52,15 +52,22 @@ def exit_code_lines() -> str:
 
 Choice = TypeVar("Choice", bound=str)
 _SHOWN_CHARS: Final = 60
+_NO_NAMES: Final = frozenset({"A", "An", "No", "Nothing", "Statement", "That", "The", "There", "This"})
+"""First words of our sentences that begin with a capital only as first words."""
 _NUMBER: Final = re.compile(r"-?[0-9]{1,30}")
 
 
 def complaint(error: object) -> str:
-    """Return the line that reports an error, without a newline."""
+    """Return the line that reports an error, without a newline.
+
+    A single sentence has no full stop, and does not begin with a capital unless its first word is a name.
+    """
     text = visible(str(error))
     sentence = text.removesuffix(".")
-    is_single = ". " not in sentence and not sentence.endswith(".")
-    return f"rewindow: {sentence if is_single else text}"
+    if ". " in sentence or sentence.endswith("."):
+        return f"rewindow: {text}"
+    first, space, rest = sentence.partition(" ")
+    return f"rewindow: {first.lower() if first in _NO_NAMES else first}{space}{rest}"
 
 
 def chosen(option: str, given: str, choices: Collection[Choice]) -> Choice:

@@ -243,7 +243,9 @@ class StatementRun:
         try:
             self._worker.send(_answer(ask.ordinal, answer))
         except (FrameTooLargeError, TypeError) as error:
-            failure = ExceptionInfo(type="ValueError", message=f"the answer cannot be sent: {error}")
+            failure = ExceptionInfo(
+                type="ValueError", message=f"the tool's answer cannot be sent to the statement: {error}"
+            )
             self._worker.send(Answer(ordinal=ask.ordinal, error=failure))
 
     async def _ask_handler(self, ask: Ask) -> EffectAnswer:

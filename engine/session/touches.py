@@ -186,7 +186,7 @@ class Touches:
             return True
         self._refused += 1
         if self._refused == 1:
-            logger.warning("%s says it writes files that it has no right to write; not recorded", self._execution)
+            logger.warning("%s reported writes that it may not make; they are not recorded", self._execution)
         return False
 
     def take_new(self, found: Iterable[Appeared]) -> None:

@@ -13,9 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from mcp_tools import cli
-from mcp_tools.access import (
-    VARIABLE,
-)
+from mcp_tools.access import MISSING, VARIABLE
 from mcp_tools.client_configs import FORMATS
 from tests.support.mcp_clients import SCRIPT, process
 
@@ -77,7 +75,7 @@ async def test_client_gets_the_reason_of_a_failed_start(tmp_path: Path, options:
             pass
     said = "".join(traceback.format_exception(refused.value))
     assert "rewindow-mcp: " in said
-    assert ("/nonexist is not a directory" in said) == (options[0] == "--root")
+    assert (f"--root /nonexist: {MISSING}" in said) == (options[0] == "--root")
     assert ("unrecognized arguments: --nope" in said) == (options[0] == "--nope")
 
 
@@ -95,7 +93,7 @@ def test_failed_start_without_request_writes_only_stderr(tmp_path: Path, first: 
         [SCRIPT, "--root", "/nonexist"], input=first, capture_output=True, check=False, timeout=30, cwd=tmp_path
     )
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"/nonexist is not a directory" in done.stderr
+    assert f"--root /nonexist: {MISSING}" in done.stderr.decode()
 
 
 @pytest.mark.slow

@@ -206,7 +206,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-LOAD-009",
         "advisory",
-        "The agent loads a session of an earlier process.",
+        "The agent loads a session that an earlier process made.",
         prose("session-setup", "This feature enables persistence across restarts"),
         answered("after-restart", expect="result"),
         scenario="load-after-restart",

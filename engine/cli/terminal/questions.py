@@ -47,9 +47,9 @@ REFUSE: Final = "n"
 _MEANINGS: Final = {
     "y": "Allows this once. The next one asks again.",
     "s": "Allows this, and all further changes of files by the same statement.",
-    "a": "Allows this, and everything that the label names, in this session.",
+    "a": "Allows this and, for the rest of this session, everything that this line names.",
     "n": "Refuses this. You can type a reason, which the model reads; Enter sends it.",
-    "N": "Refuses this, and everything that the label names, in this session. Never asks again.",
+    "N": "Refuses this and, for the rest of this session, everything that this line names. Never asks again.",
 }
 _CHARS: Final = 100
 """The most characters of a one-line summary."""

@@ -99,7 +99,7 @@ class _Reader:
             self.writer.user(text)
         else:
             item.refuse(
-                f"the role of its llm_message is {cut_line(str(role), _NAME_CHARS)!r}; known are user, assistant"
+                f"the role of its llm_message is {cut_line(str(role), _NAME_CHARS)!r}; it must be user or assistant"
             )
 
     def action(self, item: Item) -> None:

@@ -292,8 +292,7 @@ def _execution_line(cell: Cell, number: int) -> str:
     how = [] if execution.started.mode is None else [f"{execution.started.mode} replay"]
     finished = execution.finished
     how += ["running"] if finished is None else [finished.status, f"{finished.time_ms:.0f} ms"]
-    differed = dict.fromkeys(each.aspect for each in execution.divergences)
-    how += [f"differed in {', '.join(differed)}"] if differed else []
+    how += [f"differed in {_aspects((execution,))}"] if execution.divergences else []
     how += ["current"] if execution == cell.current else []
     return f"{cell.index}.{number} ({', '.join(how)})"
 
@@ -312,6 +311,12 @@ def _differences(before: Execution, after: Execution) -> Sequence[str]:
     return differences(ending_of(was), ending_of(now)).phrases
 
 
+def _aspects(executions: Sequence[Execution]) -> str:
+    """The aspects in which executions differed from earlier ones."""
+    found = dict.fromkeys(each.aspect for execution in executions for each in execution.divergences)
+    return ", ".join("names" if aspect == "diff" else aspect for aspect in found)
+
+
 def cell_line(cell: Cell) -> str:
     """The line of a statement in a list: number, beginning of the source, and result."""
     first, _, rest = without_leading_tags(cell.statement.source).strip().partition("\n")
@@ -319,8 +324,8 @@ def cell_line(cell: Cell) -> str:
     files = len({each.path for each in cell.finished.artifacts}) if cell.finished else 0
     status += f", changed {files} {plural(files, 'file')}" if files else ""
     status += f", ran {len(cell.executions)} times" if len(cell.executions) > 1 else ""
-    differed = list(dict.fromkeys(each.aspect for run in cell.executions[-1:] for each in run.divergences))
-    status += f", last differed in {', '.join(differed)}" if differed else ""
+    differed = _aspects(cell.executions[-1:])
+    status += f", last differed in {differed}" if differed else ""
     status += ", left out" if cell.omitted else ""
     tags = cell.statement.tag_names
     status += f", {plural(len(tags), 'tag')} {', '.join(map(tag_span, tags))}" if tags else ""

@@ -24,7 +24,8 @@ from .rewinding import FileRewinder, leaving
 
 NOTHING_TO_UNDO: Final = "No statement has changed a file that could be undone."
 NOTHING_TO_REDO: Final = "Nothing was undone that could be redone."
-NOT_BY_STATEMENT: Final = "Statement {} has changed no file, or its changes are undone already."
+NOT_BY_STATEMENT: Final = "Statement {} has changed no file."
+UNDONE: Final = "The changes of statement {} are undone already."
 CHANGED_LATER: Final = "statement {} changed it later; undo that first"
 
 
@@ -87,7 +88,10 @@ class Undoer:
         ran = {event.execution_id for event in self._started() if event.statement_id == statement}
         execution = next((each for each in reversed(steps.done) if each in ran), None)
         if execution is None:
-            raise InvalidRequestError(NOT_BY_STATEMENT.format(request.statement))
+            has_written = any(
+                isinstance(event, FileWritten) and event.execution_id in ran for event in self._log.events
+            )
+            raise InvalidRequestError((UNDONE if has_written else NOT_BY_STATEMENT).format(request.statement))
         return execution
 
     def _undone(self, execution: ExecutionId, steps: Steps) -> Restorable:

@@ -48,7 +48,7 @@ def _field(name: str, given: object, *, is_required: bool) -> Field:
         found = _shown(shape.get("type"))
         raise ValueError(f"the field {_shown(name)} has the type {found}; it must be flat: {', '.join(_TYPES)}")
     kind = cast("FieldType", shape["type"])
-    least, most = (_limit(name, shape.get(key)) for key in LIMITS.get(kind, ("", "")))
+    least, most = (_limit(name, key, shape.get(key)) for key in LIMITS.get(kind, ("", "")))
     choices = _choices(name, _items(name, shape) if kind == "array" else shape if kind == "string" else {})
     if kind == "array" and not choices:
         raise ValueError(f"the items of the field {_shown(name)} must be choices")
@@ -108,11 +108,11 @@ def _text(name: str, value: object) -> str:
     return value
 
 
-def _limit(name: str, value: object) -> float | None:
+def _limit(name: str, limit: str, value: object) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"a limit of the field {_shown(name)} is not a number")
+        raise ValueError(f"`{limit}` of the field {_shown(name)} is not a number")
     return value
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.cli.commands import complaint
 from engine.session.past.undoing import NOTHING_TO_REDO
 from tests.engine.cli.test_going_back import session_of
 from tests.support.commands import Home
@@ -41,7 +42,7 @@ def test_undo_and_redo_in_a_shell(empty: Home, project: Path) -> None:
     assert (project / "d" / "n").read_text() == "n\n"
     refused = empty.run("redo", session)
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert NOTHING_TO_REDO.rstrip(".") in refused.stderr
+    assert refused.stderr == f"{complaint(NOTHING_TO_REDO)}\n"
 
 
 def test_changes_are_listed_and_make_a_patch(empty: Home, project: Path, tmp_path: Path) -> None:

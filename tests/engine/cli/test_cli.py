@@ -129,14 +129,14 @@ def test_export_to_dev_stdout_goes_into_its_pipe(home: Home) -> None:
     assert done.stdout.encode() == home.run_bytes("export", "ses_a").stdout
 
 
-FULL = {"sessions": "", "show ses_a": "", "export ses_a": "cannot write standard output: "}
+FULL = {"sessions": "no", "show ses_a": "no", "export ses_a": "cannot write standard output: No"}
 
 
 @pytest.mark.parametrize("command", FULL)
 def test_a_full_disk_ends_any_output_with_a_sentence(home: Home, command: str) -> None:
     with open("/dev/full", "wb") as full:
         code, errors = home.run_into(full.fileno(), *command.split())
-    assert (code, errors.decode()) == (1, f"rewindow: {FULL[command]}No space left on device\n")
+    assert (code, errors.decode()) == (1, f"rewindow: {FULL[command]} space left on device\n")
 
 
 def test_export_to_a_full_device_ends_with_a_sentence(home: Home) -> None:

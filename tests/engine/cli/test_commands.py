@@ -66,7 +66,10 @@ def test_the_help_of_a_command_loads_that_command_alone() -> None:
     ("said", "line"),
     [
         ("no session x; list them", "rewindow: no session x; list them"),
-        ("There is no branch x; the session has main.", "rewindow: There is no branch x; the session has main"),
+        ("There is no branch x; the session has main.", "rewindow: there is no branch x; the session has main"),
+        ("No space left on device", "rewindow: no space left on device"),
+        ("Rewindow cannot work here.", "rewindow: Rewindow cannot work here"),
+        ("There is none. Make one.", "rewindow: There is none. Make one."),
         ("It is in use. Close it there.", "rewindow: It is in use. Close it there."),
         ("wait ...", "rewindow: wait ..."),
         ("cannot read \x1b[2J.", "rewindow: cannot read \\x1b[2J"),

@@ -184,7 +184,7 @@ def test_closed_streams_and_removed_directory_give_no_traceback(tmp_path: Path) 
         (f"{command} <&-", 2, "the prompt is empty"),
         (f"{command} -p '1' >&-", 0, ""),
         (f"{command} -p '1/0' 2>&-", 1, ""),
-        (f"{command} -p '1' >/dev/full", 1, "rewindow: No space left on device\n"),
+        (f"{command} -p '1' >/dev/full", 1, "rewindow: no space left on device\n"),
         (f"{in_gone}; {command} -p 1", 1, "rewindow: Rewindow cannot work in this directory: "),
         (f"{in_gone}; {shlex.join(COMMAND)} doctor", 1, "rewindow: Rewindow cannot work in this directory: "),
     ):

@@ -208,7 +208,7 @@ async def test_timeline_shows_one_execution(tmp_path: Path) -> None:
     listed = [line for line in all_of_it.splitlines() if line.startswith("- 1.")]
     assert [line.split()[1] for line in listed] == ["1.1", "1.2", "1.3"]
     assert "(live replay, ok, " in listed[1]
-    assert listed[1].endswith(", differed in stdout, value, diff, current)")
+    assert listed[1].endswith(", differed in stdout, value, names, current)")
     assert "(recorded replay, ok, " in listed[2]
     assert "current" not in listed[0] + listed[2]
     assert first.startswith("1.1 (ok, ")

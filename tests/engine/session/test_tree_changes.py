@@ -25,7 +25,7 @@ from engine.log.store.memory import MemoryStore
 from engine.session.commands.files import NO_FILES, NO_FILES_SINCE
 from engine.session.past.patches import deltas_since, patch
 from engine.session.past.rewinding import NOT_STORED, NOT_UTF8, ONLY_COPY
-from engine.session.past.undoing import CHANGED_LATER, NOT_BY_STATEMENT, NOTHING_TO_REDO, NOTHING_TO_UNDO
+from engine.session.past.undoing import CHANGED_LATER, NOT_BY_STATEMENT, NOTHING_TO_REDO, NOTHING_TO_UNDO, UNDONE
 from engine.session.working_tree import changes, listing
 from engine.session.working_tree.baseline import FOLDER
 from engine.session.working_tree.changes import (
@@ -258,7 +258,9 @@ async def test_undo_of_an_earlier_statement_leaves_what_a_later_one_changed(sess
     assert [(Path(left.path).name, left.reason) for left in result.rewound.left] == [("a.txt", CHANGED_LATER.format(2))]
     assert (project / "a.txt").read_text() == "three\n"
     assert (project / "sub" / "c.txt").read_text() == "three\n"
-    assert await answer_to(session, "/undo 1") == NOT_BY_STATEMENT.format(1)
+    assert await answer_to(session, "/undo 1") == UNDONE.format(1)
+    await session.cell("1")
+    assert await answer_to(session, "/undo 3") == NOT_BY_STATEMENT.format(3)
 
 
 @pytest.mark.parametrize("by_rewind", [False, True], ids=["undo", "rewind"])
