@@ -116,7 +116,7 @@ def _write_status(reply: SessionStatus) -> Json:
     return to_wire(SessionStatusResponse(status=reply.status))
 
 
-READERS: Final = {
+SHARED_READERS: Final = {
     "session/list": _read_list,
     "session/set_title": _read_set_title,
     "session/status": _read_ref,
@@ -126,7 +126,7 @@ READERS: Final = {
     "session/close": _read_ref,
     "session/cancel": _read_ref,
 }
-WRITERS: Final = {
+SHARED_WRITERS: Final = {
     "session/list": _write_page,
     "session/set_title": _write_title,
     "session/status": _write_status,

@@ -236,7 +236,7 @@ def _write_loaded(reply: OpenedSession) -> Json:
 
 
 READERS: Final = {
-    **stored_sessions.READERS,
+    **stored_sessions.SHARED_READERS,
     "session/new": _read_new,
     "session/load": _read_load,
     "session/resume": _read_resume,
@@ -245,7 +245,7 @@ READERS: Final = {
     "session/set_config_option": _read_set_option,
 }
 WRITERS: Final = {
-    **stored_sessions.WRITERS,
+    **stored_sessions.SHARED_WRITERS,
     "session/new": _write_new,
     "session/load": _write_loaded,
     "session/resume": _write_loaded,

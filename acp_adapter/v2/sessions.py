@@ -182,14 +182,14 @@ def _write_resumed(reply: OpenedSession) -> Json:
 
 
 READERS: Final = {
-    **stored_sessions.READERS,
+    **stored_sessions.SHARED_READERS,
     "session/new": _read_new,
     "session/resume": _read_resume,
     "session/fork": _read_fork,
     "session/set_config_option": _read_set_option,
 }
 WRITERS: Final = {
-    **stored_sessions.WRITERS,
+    **stored_sessions.SHARED_WRITERS,
     "session/new": _write_new,
     "session/resume": _write_resumed,
     "session/fork": _write_new,

@@ -16,7 +16,7 @@ import typer
 from ..core.errors import EngineError
 from ..core.installation import __version__
 from ..core.text import legible_line
-from .commands import COMMANDS, ExitCode, PlainCommand, abandon_output, complaint, exit_code_lines
+from .commands import SUBCOMMANDS, ExitCode, PlainCommand, abandon_output, complaint, exit_code_lines
 
 EXAMPLES: Final = f"""\b
 Examples:
@@ -53,7 +53,7 @@ def _app(arguments: Sequence[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_root)
-    for command in COMMANDS:
+    for command in SUBCOMMANDS:
         function = command.load() if command.name in arguments else _not_named
         make = app.command(
             command.name, cls=PlainCommand, help=command.help, epilog=command.examples, hidden=command.hidden
@@ -115,7 +115,7 @@ def _prepare_streams(arguments: Sequence[str]) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # tests may replace a stream
             stream.reconfigure(errors="backslashreplace")
-    if any(command.name in arguments for command in COMMANDS):
+    if any(command.name in arguments for command in SUBCOMMANDS):
         # Imported late, so that a help text does not wait for the engine.
         from ..log.redaction import without_secrets
         from .output import redactor

@@ -263,7 +263,7 @@ class Command(NamedTuple):
         return cast("Callable[..., None]", getattr(import_module(self.module, __package__), self.function))
 
 
-COMMANDS: Final = (
+SUBCOMMANDS: Final = (
     Command("run", ".run", "run", "Work in a session in this terminal.", _RUN_EXAMPLES),
     Command(
         "sessions",

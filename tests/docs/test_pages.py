@@ -10,7 +10,7 @@ import pytest
 
 from acp_adapter.jsonrpc.lines import MAX_LINE
 from engine import COMMANDS, MODES
-from engine.cli import COMMANDS as COMMAND_LINES
+from engine.cli import SUBCOMMANDS
 from engine.core.toolbox import TOOLS
 from engine.files.guidance import NAMES
 from engine.files.prompt_files import SKILL
@@ -98,7 +98,7 @@ def test_commands_and_modes_are_documented() -> None:
     text = text_of("docs/commands.md")
     assert not [name for name in COMMANDS if not re.search(rf"`/{name}[` ]", text)]
     assert not [name for name in MODES if f"`{name}`" not in text]
-    assert not [row.name for row in COMMAND_LINES if not row.hidden and f"`rewindow {row.name}" not in text]
+    assert not [row.name for row in SUBCOMMANDS if not row.hidden and f"`rewindow {row.name}" not in text]
 
 
 def test_tools_are_documented() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.cli import EXAMPLES
-from engine.cli.commands import COMMANDS, MEANINGS, ExitCode
+from engine.cli.commands import MEANINGS, SUBCOMMANDS, ExitCode
 from engine.cli.terminal.prompt_result import SIGNALS, VERSION, FileChange, PromptResult, StatementRun, Usage
 from tests.support.commands import COMMAND, SECONDS, Home
 from tests.support.node import own_command
@@ -18,7 +18,7 @@ from tests.support.stores import ROOT
 
 PAGE = (ROOT / "docs" / "scripts.md").read_text(encoding="utf-8")
 SCRIPT = re.search(r"```sh\n(.*?)```", PAGE, re.DOTALL)
-RUN = next(row for row in COMMANDS if row.name == "run")
+RUN = next(row for row in SUBCOMMANDS if row.name == "run")
 
 
 def test_exit_codes_are_documented() -> None:

@@ -34,7 +34,7 @@ from mcp_types import LOG_LEVEL_META_KEY
 from mcp_types.methods import SPEC_CLIENT_METHODS
 
 from acp_adapter.methods import METHODS
-from engine.cli.commands import COMMANDS
+from engine.cli.commands import SUBCOMMANDS
 from engine.core.key_file import StoredKeys, change_keys, read_keys
 from engine.log.redaction import NO_SECRETS
 from mcp_tools.notifications import LogMessages
@@ -760,7 +760,7 @@ def requests_served() -> set[str]:
         ("prompt", set(PROMPTS)),
         ("resource", {*TEMPLATES, TIMELINE_URI}),
         ("completion", {" ".join(each) for each in COMPLETED}),
-        ("command", {command.name for command in COMMANDS}),
+        ("command", {command.name for command in SUBCOMMANDS}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

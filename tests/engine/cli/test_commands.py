@@ -15,7 +15,7 @@ import pytest
 import typer
 from msgspec.structs import replace
 
-from engine.cli.commands import COMMANDS, Command, chosen, complaint
+from engine.cli.commands import SUBCOMMANDS, Command, chosen, complaint
 from engine.cli.help import topics
 from engine.core.errors import InvalidRequestError
 from tests.support.commands import Home
@@ -36,7 +36,7 @@ def loaded_by(*arguments: str) -> str:
     return done.stdout.splitlines()[-1]
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", SUBCOMMANDS, ids=lambda command: command.name)
 def test_a_row_says_what_its_function_says(command: Command) -> None:
     assert inspect.getdoc(command.load()) == command.help
 
@@ -101,7 +101,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
 def has(option: str) -> list[str]:
     return [
         command.name
-        for command in COMMANDS
+        for command in SUBCOMMANDS
         for each in inspect.signature(command.load()).parameters.values()
         if option in (getattr(each.default, "param_decls", ()) or ())
     ]
