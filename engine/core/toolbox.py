@@ -311,7 +311,7 @@ OPEN: Final = "open"
 """The function that opens files. It writes as the tool `write` does."""
 
 FILES: Final[dict[str, tuple[Example, ...]]] = {
-    OPEN: (Example('open("docs/list.txt", "w").write(text)', "lands at close, as a write"),),
+    OPEN: (Example('open("docs/list.txt", "w").write(text)', "written when it is closed, as by write"),),
 }
 """The names that the worker builds on the tools, with their examples."""
 

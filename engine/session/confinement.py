@@ -279,7 +279,7 @@ class Confinement:
         if self._marks == marks:
             return
         if any(is_new(mark, self._marks.get(path)) for path, mark in marks.items()):
-            raise EnvironmentUnavailableError("programs may have opened what is protected now")
+            raise EnvironmentUnavailableError("programs may have opened files that are protected now")
         before = self._marks
         await anyio.to_thread.run_sync(self._take_late, before)
         await environment.hold(await anyio.to_thread.run_sync(self._protection.places))

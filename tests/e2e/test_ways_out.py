@@ -53,7 +53,7 @@ from tests.support.mcp_http import MODERN
 from tests.support.scripts import scripted
 from tests.support.terminal import CTRL_D, ENTER, Terminal
 
-pytestmark = pytest.mark.slow  # half a minute for each half; `.ci/run` runs the first
+pytestmark = pytest.mark.slow  # half a minute for each half on an idle machine; `.ci/run` runs the first
 SECONDS: Final = 30.0
 PIECE: Final = 8
 """So many characters of a key in a row are a leak."""

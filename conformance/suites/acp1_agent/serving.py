@@ -251,7 +251,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-TERM-001",
         "mandatory",
-        "The agent uses terminals only of clients that support them.",
+        "The agent uses a terminal only if the client supports terminals.",
         prose(
             "terminals",
             "If `terminal` is `false` or not present, the Agent **MUST NOT** attempt to call any terminal methods.",

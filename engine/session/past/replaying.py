@@ -318,7 +318,7 @@ def _why(cell: Cell, *, anew: bool) -> str:
 
 _Ending = tuple[ReplayOutcome, str]
 """The outcome of a replay and its reason, as in `ReplayEnded`."""
-_ENDED: Final = ExceptionInfo(type=INTERRUPTED, message="the replay ended before this statement had")
+_ENDED: Final = ExceptionInfo(type=INTERRUPTED, message="the replay ended while this statement ran")
 
 
 class _ReplayOverError(Exception):
