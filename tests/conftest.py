@@ -8,6 +8,11 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+if os.environ.get("REWINDOW_PORTABLE"):
+    from tests.support.portable import switch_on
+
+    switch_on()  # before anything of the program is imported
+
 # Until all tests are collected (`pytest_collection_finish`), because none of what they are made of is garbage.
 gc.disable()
 

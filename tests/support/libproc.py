@@ -13,7 +13,7 @@ from typing import Any, Final
 
 NAME: Final = "/usr/lib/libproc.dylib"
 _ALL_PIDS: Final = 1
-_PROCESS, _TASK = 3, 4
+_PROCESS, _TASK, _THREAD_IDS = 3, 4, 28
 _PROCESS_BYTES, _TASK_BYTES = 136, 96
 _STATES: Final = {b"R": 2, b"S": 3, b"D": 3, b"I": 3, b"T": 4, b"t": 4, b"Z": 5}
 _TICKS: Final = 100
@@ -33,7 +33,7 @@ class Libproc:
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()
-            threads = len(os.listdir(f"/proc/{pid}/task"))
+            threads = list(map(int, os.listdir(f"/proc/{pid}/task")))
         except OSError:
             return 0
         is_zombie = fields[0] == b"Z"
@@ -41,8 +41,10 @@ class Libproc:
             return self._give(_process(pid, fields), room, size)
         if kind == _TASK and not is_zombie:
             data = bytearray(_TASK_BYTES)
-            struct.pack_into("=i", data, 84, threads)  # pti_threadnum
+            struct.pack_into("=i", data, 84, len(threads))  # pti_threadnum
             return self._give(bytes(data), room, size)
+        if kind == _THREAD_IDS:
+            return self._give(struct.pack(f"={len(threads)}Q", *threads), room, size - size % 8)
         return 0
 
     @staticmethod

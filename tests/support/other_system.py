@@ -16,10 +16,10 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any, Final
-
-import pytest
 
 from tests.support import kernel_queues, libproc
 
@@ -95,17 +95,26 @@ def is_linux_only(module: str, name: str) -> bool:
     return any(name.startswith(each) if each.isupper() else name == each for each in LINUX_ONLY.get(module, ()))
 
 
+@contextmanager
+def as_elsewhere() -> Generator[None]:
+    """Let a module that is executed now find another system."""
+    with ExitStack() as undo:
+        for module, name, value in ((sys, "platform", "darwin"), (ctypes, "CDLL", _library)):
+            undo.callback(setattr, module, name, getattr(module, name))
+            setattr(module, name, value)
+        for each, module in _MODULES.items():
+            undo.callback(sys.modules.__setitem__, each, module)
+            sys.modules[each] = _without(module)
+        yield
+
+
 def loaded(name: str) -> ModuleType:
     """The module as another system loads it. Call it with names of modules that ask `sys.platform`."""
     spec = importlib.util.find_spec(name)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "platform", "darwin")
-        patch.setattr(ctypes, "CDLL", _library)
-        for each, kept in _MODULES.items():
-            patch.setitem(sys.modules, each, _without(kept))
+    with as_elsewhere():
         spec.loader.exec_module(module)
     return module
 

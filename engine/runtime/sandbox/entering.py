@@ -55,6 +55,8 @@ def enter(domain: Domain, shared_bytes: int) -> tuple[Layer, ...]:
     Args:
         shared_bytes: the size limit of `/dev/shm`, if the domain gets its own.
     """
+    if not kernel.AVAILABLE:
+        return ()
     writable = (domain.scratch, *domain.writable)
     entered = set[Layer]()
     if "mounts" not in domain.without and not mounts.missing():

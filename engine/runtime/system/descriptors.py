@@ -69,9 +69,21 @@ if sys.platform == "linux":
     _CREDENTIALS: Final = Struct("=iII")
     """The sender of a record: process, user and group."""
 
-    def memory_file(name: str) -> int:
-        """Open an empty file that is on no disk and that no path leads to; `name` is for people. Raises OSError."""
+    def memory_file(name: str, *, again: bool = False) -> int:
+        """Open an empty file that is on no disk and that no path leads to. Close it with `close_memory_file`.
+
+        Args:
+            name: for people.
+            again: `pins.opened_again` must be able to open it.
+
+        Raises:
+            OSError: there is no descriptor or memory.
+        """
         return os.memfd_create(name, os.MFD_CLOEXEC)
+
+    def close_memory_file(descriptor: int) -> None:
+        """Close a file in memory, by its first descriptor or a copy of that. Raises OSError."""
+        os.close(descriptor)
 
     def new_flag() -> int:
         """A descriptor that is readable once this process, or one forked from it, calls `set_flag`. Raises OSError."""
@@ -103,17 +115,25 @@ if sys.platform == "linux":
 
 else:
     _OWN: Final = "/dev/fd"
+    from ...files.pins import path_of
+
     # Bound here, because the functions of this name that statements see ask the user.
     _open, _unlink = os.open, os.unlink
 
-    def memory_file(name: str) -> int:
-        """Open an empty file that no path leads to; it is on the disk of the temporary directory."""
+    def memory_file(name: str, *, again: bool = False) -> int:
+        """Open an empty file in the temporary directory. Without `again`, no path leads to it."""
         folder = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 -- opened exclusively, and for this user alone
         path = os.path.join(folder, f".{name}-{os.urandom(8).hex()}")
         descriptor = _open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with suppress(FileNotFoundError):
+        if not again:
             _unlink(path)
         return descriptor
+
+    def close_memory_file(descriptor: int) -> None:
+        """Close the file, and remove its name."""
+        with suppress(FileNotFoundError):
+            _unlink(path_of(descriptor))
+        os.close(descriptor)
 
     def new_flag() -> int:
         """Raise OSError: there are no copies of workers, which need a flag, where processes adopt no orphans."""

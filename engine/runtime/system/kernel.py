@@ -34,6 +34,8 @@ def _library() -> ctypes.CDLL | None:
 
 
 _LIBC: Final = _library()
+AVAILABLE: Final = _LIBC is not None
+"""Whether this is Linux."""
 
 Argument = int | bytes | ctypes.Array[ctypes.c_char] | None
 

@@ -91,6 +91,8 @@ def send(pid: int, number: signal.Signals) -> None:
 # --- what systems have differently ------------------------------------------------------------------------------------
 
 if sys.platform == "linux":
+    ADOPTS_ORPHANS: Final = True
+    """Whether a process can be the subreaper of its descendants."""
     _FIRST: Final = -20
     """The highest priority that is not real-time."""
     _PR_SET_PDEATHSIG: Final = 1
@@ -162,6 +164,7 @@ if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
 
 else:
+    ADOPTS_ORPHANS: Final = False
 
     def die_with_parent(number: signal.Signals, parent: int) -> bool:
         """Return False if `parent` is gone already. Its later end sends nothing here."""

@@ -114,6 +114,18 @@ if sys.platform == "linux":
         """The number of threads of a process. Raises OSError if it is gone."""
         return len(os.listdir(f"/proc/{pid}/task"))
 
+    def own_threads() -> list[int]:
+        """The threads of this process, by the ids of `threading.get_native_id`. Raises OSError if it does not know."""
+        return list(map(int, os.listdir("/proc/self/task")))
+
+    def boot_id() -> str:
+        """A word that changes when the system starts again: before, the starts of processes mean another time."""
+        return read("/proc/sys/kernel/random/boot_id").decode().strip()
+
+    def pid_namespace() -> str:
+        """The name of the namespace in which process ids are valid here. Raises OSError."""
+        return os.readlink("/proc/self/ns/pid")
+
     def latest_pid() -> int:
         """The last process id that the kernel gave: as long as it is the same, no process was started. 0 if unknown."""
         fields = read("/proc/loadavg").split()
@@ -126,8 +138,8 @@ else:
     _LIBPROC: Final = ctypes.CDLL("/usr/lib/libproc.dylib", use_errno=True)
     _ALL: Final = 1
     """PROC_ALL_PIDS."""
-    _PROCESS, _TASK = 3, 4
-    """PROC_PIDTBSDINFO and PROC_PIDTASKINFO."""
+    _PROCESS, _TASK, _THREAD_IDS = 3, 4, 28
+    """PROC_PIDTBSDINFO, PROC_PIDTASKINFO and PROC_PIDLISTTHREADIDS."""
     _ALSO_ZOMBIES: Final = 1
     _INFO: Final = Struct("=12I16s32s5Ii2Q")
     """`struct proc_bsdinfo`."""
@@ -176,6 +188,20 @@ else:
         if found is None:
             raise ProcessLookupError(f"process {pid} is gone")
         return int(_THREADS.unpack(found)[0])
+
+    def own_threads() -> list[int]:
+        count = threads_of(os.getpid()) + _MORE
+        room = (ctypes.c_uint64 * count)()
+        size = _LIBPROC.proc_pidinfo(os.getpid(), _THREAD_IDS, ctypes.c_uint64(0), room, ctypes.sizeof(room))
+        return list(room[: size // ctypes.sizeof(ctypes.c_uint64)])
+
+    def boot_id() -> str:
+        """The same word always, because the starts of processes are times of a calendar."""
+        return "-"
+
+    def pid_namespace() -> str:
+        """The same name always: there is one."""
+        return "-"
 
     def latest_pid() -> int:
         """0, because the kernel does not tell."""

@@ -27,6 +27,7 @@ import xxhash
 from ...core.execution import DIRECTORY, LINK
 from ...files.safe_open import LARGEST, opened_directory
 from ...files.search.ignore_files import place_of
+from ...runtime.system.process_table import boot_id, pid_namespace, stat_of
 from ..tool_records import file_state
 from .listing import Lister, State, StoppedError
 
@@ -79,29 +80,21 @@ def _used(path: str) -> float:
 
 
 def _this_process() -> str:
-    return f"{_boot()} {os.readlink('/proc/self/ns/pid')} {os.getpid()} {_start_of(os.getpid())}"
+    return f"{boot_id()} {pid_namespace()} {os.getpid()} {_start_of(os.getpid())}"
 
 
 def _is_gone(process: str) -> bool:
     """Return whether a process has ended; False if nobody can tell, as of one in another container."""
     boot, namespace, pid, start = process.split(" ")
-    if boot != _boot():
+    if boot != boot_id():
         return True
-    return namespace == os.readlink("/proc/self/ns/pid") and _start_of(int(pid)) != start
-
-
-def _boot() -> str:
-    with open("/proc/sys/kernel/random/boot_id") as file:
-        return file.read().strip()
+    return namespace == pid_namespace() and _start_of(int(pid)) != start
 
 
 def _start_of(pid: int) -> str:
-    """Return when a process began, in ticks since the boot, because ids are used again; empty without one."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[19].decode()
-    except OSError:
-        return ""
+    """Return when a process began, because ids are used again; empty without one."""
+    found = stat_of(pid)
+    return "" if found is None else str(found.start)
 
 
 class Known(NamedTuple):

@@ -22,6 +22,7 @@ from ....core import tokens
 from ....core.tokens import counter
 from ...system.brands import Brand
 from ...system.own_process import (
+    ADOPTS_ORPHANS,
     become_subreaper,
     become_unreadable,
     die_with_parent,
@@ -33,7 +34,7 @@ from ...system.own_process import (
 from ...system.process_table import children_of, is_below, session_of
 from ...system.waiting import READABLE, Poller
 from ..framing import ProtocolError, to_zygote
-from ..processes.ending import end_all, end_all_but, end_alone, end_below, end_left_behind, end_tree
+from ..processes.ending import end_all, end_all_but, end_alone, end_below, end_left_behind, end_left_in, end_tree
 from ..processes.memory import Watch as MemoryWatch
 from ..processes.memory import is_full
 from ..protocol import Adopt, Died, Execute, Fork, Interrupt, Interrupted, Kill, ToZygote, Watch
@@ -329,6 +330,8 @@ class ZygoteLoop:
                 if process := self._process_of(pid):
                     process.pid = None
                     died.append((process, status))
+                    if not ADOPTS_ORPHANS:
+                        end_left_in(pid)
         self._end_orphans()
         for process, status in died:
             process.say(Died(status, process.reason))

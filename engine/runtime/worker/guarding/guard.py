@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from ....files.pins import path_of
+from ...system.process_table import own_threads
 from . import origins, outside
 from .outside import IMPORT, LOADED, STAGED, STOPPED, TARGETS, described, is_bytecode
 
@@ -50,7 +51,6 @@ _PATHS: Final[dict[str, tuple[tuple[int, int], ...]]] = {
 KEPT_STOPS: Final = 5
 """The most prevented acts of one statement that are described; the others are counted."""
 _KEPT_LATE: Final = 64
-_OWN_TASKS: Final = "/proc/self/task"
 _ALL_THREADS: Final = 0
 """No thread has this identifier."""
 _OURS: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__)))) + os.sep
@@ -263,7 +263,7 @@ def _left_alive(work: origins.Work) -> str:
 
 
 def _native_threads() -> list[int]:
-    return [int(task) for task in os.listdir(_OWN_TASKS) if int(task) != threading.get_native_id()]
+    return [thread for thread in own_threads() if thread != threading.get_native_id()]
 
 
 class _Hook:

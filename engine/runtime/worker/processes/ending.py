@@ -43,7 +43,7 @@ from contextlib import suppress
 from typing import Final
 
 from ...system.brands import Brand, brand_of, host_is_dead
-from ...system.process_table import Stat, is_childless, latest_pid, pids, stat_of, threads_of
+from ...system.process_table import Stat, is_childless, latest_pid, pids, session_of, stat_of, threads_of
 from ...system.processes import ProcessHandle
 
 _PASSES: Final = 50
@@ -115,6 +115,15 @@ def end_below(ancestor: int, is_meant: Callable[[int], bool] = _each, reap: Reap
     """End the children of `ancestor` for which `is_meant` is true, with everything below them."""
     # Orphans become children of the nearest subreaper, which is the caller.
     _end(lambda pid, parent, found: (parent == ancestor and is_meant(pid)) or parent in found, reap)
+
+
+def end_left_in(session: int) -> None:
+    """End the processes that are left in a session whose leader has ended, with everything below them.
+
+    For systems without subreapers, where orphans are found by their session alone. One that has begun a session of its
+    own, and whose parent has ended, is not found.
+    """
+    _end(lambda pid, parent, found: (session_of(pid) == session and pid != os.getpid()) or parent in found)
 
 
 def end_branded(brand: Brand) -> None:

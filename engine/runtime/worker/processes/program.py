@@ -23,10 +23,10 @@ from ....core.domain import is_held
 from ....files.safe_open import same_directory
 from ...sandbox.entering import enter, give_up_reading_others
 from ...system.descriptors import close_all_but, memory_file
-from ...system.own_process import become_subreaper, die_with_parent
+from ...system.own_process import ADOPTS_ORPHANS, become_subreaper, die_with_parent
 from ..framing import frame
 from ..protocol import Execute, Finished, FromKeeper, NotStarted
-from .ending import end_below
+from .ending import end_below, end_left_in
 from .memory import set_limits
 
 _EXIT_SETUP: Final = 70
@@ -59,6 +59,8 @@ def become_keeper(
         for descriptor in (stdin, stdout, stderr):
             os.close(descriptor)
         answer: FromKeeper = Finished(_wait(program))
+        if not ADOPTS_ORPHANS:
+            end_left_in(program)
         end_below(os.getpid(), reap=_reap)
     except OSError as error:
         answer = NotStarted(error.errno or 0, error.strerror or str(error), os.fsdecode(error.filename or ""))

@@ -33,7 +33,7 @@ from weakref import WeakValueDictionary
 from ....files.pins import opened_again
 from ....files.revision import digest_of
 from ...system import own_process
-from ...system.descriptors import memory_file
+from ...system.descriptors import close_memory_file, memory_file
 from ...system.process_table import children_of, pids
 from ..protocol import RecalledFile
 
@@ -211,7 +211,7 @@ class Staging:
         with self.lock:
             descriptor, self._descriptor = self._descriptor, -1
             if descriptor >= 0:
-                os.close(descriptor)
+                close_memory_file(descriptor)
 
     def _is_open_elsewhere(self) -> bool:
         own = os.getpid()
@@ -363,11 +363,11 @@ def unnamed(flags: int) -> int:
     try:
         return opened_again(descriptor, flags & _PASSED_ON)
     finally:
-        os.close(descriptor)
+        close_memory_file(descriptor)
 
 
 def _memory(content: bytes) -> int:
-    descriptor = memory_file(_NAME)
+    descriptor = memory_file(_NAME, again=True)
     try:
         rest = memoryview(content)
         while rest:

@@ -45,6 +45,23 @@ def test_a_memory_file_needs_a_temporary_directory_on_other_systems(
         implementation("engine.runtime.system.descriptors", "other").memory_file("name")
 
 
+def test_a_memory_file_that_is_opened_again_leaves_nothing(
+    descriptors: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    descriptor = descriptors.memory_file("name", again=True)
+    os.write(descriptor, b"abc")
+    again = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY)
+    assert os.read(again, 9) == b"abc"
+    os.close(again)
+    high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 200)
+    os.close(descriptor)
+    descriptors.close_memory_file(high)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(OSError, match="Bad file"):
+        os.fstat(high)
+
+
 def test_all_but_these_are_closed(descriptors: ModuleType) -> None:
     kept, lost = os.pipe()
     pid = os.fork()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Generator
 from types import ModuleType
 
@@ -76,6 +78,23 @@ def test_grandchildren_and_threads(table: ModuleType) -> None:
             assert (table.threads_of(shell.pid), table.threads_of(below)) == (1, 4)
         finally:
             os.killpg(shell.pid, signal.SIGKILL)
+
+
+def test_a_process_is_identified_across_boots(table: ModuleType) -> None:
+    for word in (table.boot_id(), table.pid_namespace()):
+        assert word
+        assert " " not in word
+
+
+def test_own_threads(table: ModuleType) -> None:
+    assert threading.get_native_id() in table.own_threads()
+    before, done, ids = len(table.own_threads()), threading.Event(), queue.Queue[int]()
+    thread = threading.Thread(target=lambda: (ids.put(threading.get_native_id()), done.wait(PATIENCE)))
+    thread.start()
+    assert ids.get(timeout=PATIENCE) in table.own_threads()
+    assert len(table.own_threads()) == before + 1
+    done.set()
+    thread.join()
 
 
 def test_without_children(table: ModuleType) -> None:

@@ -1,0 +1,92 @@
+"""Runs the program on Linux as on another system: a switch for the whole interpreter.
+
+`switch_on` makes this process, and the zygotes that it starts with all their workers, load every module that asks for
+the system as another system does (`other_system`), and hides /proc from the modules of the program. The tests
+themselves, and the stand-ins, see everything. `tests/conftest.py` calls it if REWINDOW_PORTABLE is set, before any test
+imports the engine.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib.machinery
+import io
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Final
+
+from tests.support.other_system import ASKS, as_elsewhere
+
+VARIABLE: Final = "REWINDOW_PORTABLE"
+BOOT: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "portable_boot.py")
+_PACKAGES: Final = ("engine", "_rewindow")
+_HIDDEN: Final = "/proc"
+_HIDING: Final = ("open", "listdir", "readlink", "stat", "lstat", "scandir", "access", "chmod")
+"""The functions of `os` that find nothing in /proc."""
+
+
+def switch_on() -> None:
+    """Load the program's modules as another system does, from now on. Once in a process."""
+    loaded = [name for name in sys.modules if name.partition(".")[0] in _PACKAGES]
+    assert not loaded, f"loaded before the switch: {loaded}"
+    sys.meta_path.insert(0, _Finder())
+    for name in _HIDING:
+        setattr(os, name, _hidden(getattr(os, name)))
+    builtins.open = io.open = _hidden(builtins.open)
+
+
+class _Finder(MetaPathFinder):
+    """Finds the modules that ask for the system, and the one that starts zygotes."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        package, _, rest = fullname.partition(".")
+        name = f"engine.{rest}"
+        if package not in _PACKAGES or name not in (*ASKS, "engine.runtime.zygote"):
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        assert spec is not None
+        assert spec.loader is not None
+        spec.loader = _Elsewhere(spec.loader, starts=name not in ASKS)
+        return spec
+
+
+class _Elsewhere(Loader):
+    def __init__(self, loader: Loader, *, starts: bool) -> None:
+        self._loader = loader
+        self._starts = starts
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if self._starts:
+            self._loader.exec_module(module)
+            module._BOOT = BOOT
+            return
+        with as_elsewhere():
+            self._loader.exec_module(module)
+
+
+def _hidden(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which tells modules of the program that there is no /proc."""
+
+    def call(path: Any = ".", *arguments: Any, **more: Any) -> Any:
+        if _is_hidden(path) and sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] in _PACKAGES:
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return function(path, *arguments, **more)
+
+    call.__name__ = function.__name__
+    return call
+
+
+def _is_hidden(path: Any) -> bool:
+    if not isinstance(path, str | bytes):
+        return False
+    text = os.fsdecode(path)
+    return text == _HIDDEN or text.startswith(f"{_HIDDEN}/")
