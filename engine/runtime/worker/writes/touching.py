@@ -42,6 +42,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from ....files.safe_open import Pinned, pinned
 from ....log.statements import ANYTHING, BY_LIBRARY
+from ...system.descriptors import open_descriptors
 from ..channel import Inbox
 from ..guarding.outside import IMPORT, LOADED, TARGETS, UNSEEN, Target
 from ..interrupts import Interrupts
@@ -60,7 +61,6 @@ _SYSTEM: Final = (b"/dev/", b"/proc/", b"/sys/")
 _BYTECODE: Final = b"/__pycache__/"
 # Bound here, because statements may replace them.
 _encode, _join, _real = os.fsencode, os.path.join, os.path.realpath
-_OWN_DESCRIPTORS: Final = b"/proc/self/fd"
 _IN_C: Final = tuple(EXTENSION_SUFFIXES)
 _STANDARD: Final = "lib-dynload"
 """The directory of the standard library's modules in C, which open files by Python's functions."""
@@ -272,7 +272,7 @@ def _open_for_writing() -> set[bytes]:
     found: set[bytes] = set()
     # Catches everything, because the statement may have replaced functions used here, and its record must be made.
     with suppress(Exception):
-        for name in map(int, os.listdir(_OWN_DESCRIPTORS)):
+        for name in open_descriptors():
             with suppress(OSError):  # because a thread may have closed it
                 if fcntl.fcntl(name, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:
                     file = pinned(name)
