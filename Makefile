@@ -11,7 +11,7 @@ COMPILE = $(BIN)/python -m compileall -q acp_adapter conformance engine mcp_tool
 QUICK = $(COMPILE) && $(BIN)/python -m pytest -m "not slow" -n 3 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-hosts check bench docs lock format ranks clean
+.PHONY: help demo test test-all test-portable test-hosts check bench docs lock format ranks clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ test: .venv/.installed tests/node/node_modules/.installed ## all tests but the s
 
 test-all: .venv/.installed tests/node/node_modules/.installed ## every test, and properties on five times as many examples
 	$(COMPILE) && HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 4 --dist loadfile
+
+test-portable: .venv/.installed ## tests of the engine as on another system than Linux, see docs/macos.md
+	REWINDOW_PORTABLE=1 $(QUICK) tests/engine/core tests/engine/log tests/engine/files tests/engine/runtime tests/engine/session
 
 test-hosts: .venv/.installed tests/node/node_modules/.installed tests/hosts/node_modules/.installed ## rewindow-mcp in Claude Code, Codex, Gemini CLI and goose; installs them, which takes 1.3 GB
 	$(COMPILE) && $(BIN)/python -m pytest tests/hosts/hosts.py

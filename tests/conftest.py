@@ -8,10 +8,10 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-if os.environ.get("REWINDOW_PORTABLE"):
-    from tests.support.portable import switch_on
+from tests.support import portable
 
-    switch_on()  # before anything of the program is imported
+if portable.VARIABLE in os.environ:
+    portable.switch_on()  # before anything of the program is imported
 
 # Until all tests are collected (`pytest_collection_finish`), because none of what they are made of is garbage.
 gc.disable()
@@ -29,6 +29,13 @@ os.environ.setdefault("REWINDOW_SANDBOX", "off")
 
 collect_ignore = ["data"]
 """Projects that tests work on have tests of their own."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if portable.VARIABLE in os.environ:
+        for item in items:
+            if why := portable.reason(item.nodeid):
+                item.add_marker(pytest.mark.skip(why))
 
 
 def pytest_collection_finish() -> None:

@@ -23,6 +23,40 @@ from tests.support.other_system import ASKS, as_elsewhere
 
 VARIABLE: Final = "REWINDOW_PORTABLE"
 BOOT: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "portable_boot.py")
+_SANDBOX: Final = "it is about Landlock, seccomp, mounts or process namespaces"
+_PROC: Final = "it is about /proc, or a statement reads it"
+_BRANDS: Final = "it is about brands, which processes inherit on Linux alone"
+_ORPHANS: Final = "processes in sessions of their own are found by subreapers alone"
+_COPIES: Final = "it is about copies of workers, and forks that make no signal"
+_BOTH: Final = "it runs over both implementations anyway"
+_MEMORY: Final = "the memory of a tree is counted with /proc"
+NOT_ELSEWHERE: Final = {
+    "tests/engine/files/test_pins.py": _BOTH,
+    "tests/engine/files/test_safe_open.py::test_a_descriptor_is_judged_by_its_open_file": _PROC,
+    "tests/engine/files/test_safe_open.py::test_procfs_is_refused_by_its_type": _PROC,
+    "tests/engine/runtime/sandbox": _SANDBOX,
+    "tests/engine/runtime/system": _BOTH,
+    "tests/engine/runtime/test_checkpoint_hindrances.py": _COPIES,
+    "tests/engine/runtime/test_checkpoints.py": _COPIES,
+    "tests/engine/runtime/test_contract_checkpoints.py": _COPIES,
+    "tests/engine/runtime/test_ending.py": _ORPHANS,
+    "tests/engine/runtime/test_realms.py": _SANDBOX,
+    "tests/engine/runtime/test_worker_commands.py::test_what_left_a_program_ends_with_it": _ORPHANS,
+    "tests/engine/runtime/test_worker_deaths.py::test_a_statement_whose_processes_hold_too_much_memory": _MEMORY,
+    "tests/engine/runtime/test_worker_domain.py": _SANDBOX,
+    "tests/engine/runtime/test_worker_environment.py::test_a_projects_own_engine_package": "its name is that of ours",
+    "tests/engine/runtime/test_worker_environment.py::test_ordinary_work_of_a_worker": _SANDBOX,
+    "tests/engine/runtime/test_worker_environment.py::test_the_environment_is_the_specs": _PROC,
+    "tests/engine/runtime/test_worker_environment.py::test_worker_and_children_cannot_read": _SANDBOX,
+    "tests/engine/runtime/test_worker_environment.py::test_worker_of_root_has_lost": _SANDBOX,
+    "tests/engine/runtime/test_worker_keeping.py::test_code_that_breaks_its_process": _COPIES,
+    "tests/engine/runtime/test_worker_keeping.py::test_statement_waits_for_its_own_children_alone": _COPIES,
+    "tests/engine/runtime/test_worker_processes.py": _ORPHANS,
+    "tests/engine/runtime/worker/test_processes.py": _BRANDS,
+    "tests/engine/session/test_kept_values.py": _COPIES,
+    "tests/engine/session/test_model_choice.py::test_statements_of_a_chosen_model_are_sandboxed": _SANDBOX,
+}
+"""Tests that do not hold on another system, by the beginnings of their names, each with the reason."""
 _PACKAGES: Final = ("engine", "_rewindow")
 _HIDDEN: Final = "/proc"
 _HIDING: Final = ("open", "listdir", "readlink", "stat", "lstat", "scandir", "access", "chmod")
@@ -37,6 +71,11 @@ def switch_on() -> None:
     for name in _HIDING:
         setattr(os, name, _hidden(getattr(os, name)))
     builtins.open = io.open = _hidden(builtins.open)
+
+
+def reason(test: str) -> str:
+    """Why a test does not hold on another system; empty if it does."""
+    return next((why for name, why in NOT_ELSEWHERE.items() if test.startswith(name)), "")
 
 
 class _Finder(MetaPathFinder):
