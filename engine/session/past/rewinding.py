@@ -8,32 +8,28 @@ the session is opened. Must not know commands. Made by `session_runtime`.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from typing import Final, NamedTuple, TypeVar
 
 import anyio
 import anyio.to_thread
-import xxhash
 from msgspec.structs import replace
 
 from ...context.tail.feed import changes_of
 from ...context.view import ViewFold
 from ...core.errors import InvalidRequestError, SessionReadOnlyError, StoreError
-from ...core.execution import DIRECTORY
 from ...core.ids import BranchId, Seq
 from ...files import temporary_files
 from ...log.branches import branch_named, end_after, end_of, names_of
 from ...log.event_log import EventLog
 from ...log.events import UNSTAMPED, Event
 from ...log.events.conversation import RunStop
-from ...log.events.execution import FileWritten, StatementOmitted, StatementRecorded
+from ...log.events.execution import StatementOmitted, StatementRecorded
 from ...log.events.going_back import BranchCreated, FileLeft, FileToRestore, HeadMoved, RewindBegun, Rewound
 from ...log.events.session import ServerConnected, ServerLost
 from ...log.facts import SessionFacts
 from ...log.file_history import Restorable, is_unknown, restorable, reversed_, stages
-from ...log.redaction import HIDDEN
 from ...log.store_protocol import Store
 from ...log.timeline import Timeline
 from ..cancellation import shielded
@@ -44,9 +40,10 @@ from ..parts import SessionParts
 from ..preparing import Preparer
 from ..repair import enforce_view, repair
 from ..requests import ActiveRequest, MoveResult, no_such_statement
-from ..tools import REPLACED, UNTRUSTED, Replaced, Workspace, restore
+from ..tools import Replaced, Workspace, restore
 from ..working_tree.baseline import Baseline
 from ..working_tree.changes import TreeComparison, close_acts
+from .left_files import ONLY_COPY, Claims, OnlyCopies, leaving, why_protected, why_unknown, without_protected
 
 T = TypeVar("T")
 _INTERRUPTED: Final = RunStop(reason="interrupted", cause="cancelled", detail="another branch goes on from here")
@@ -191,15 +188,8 @@ def _repeat_server_news(log: EventLog) -> None:
 
 _AT_ONCE: Final = 8
 """Files that are restored at the same time, because each waits for the disk."""
-_HIDDEN: Final = "its path contains a secret, which is not recorded, so the file is unknown"
 _UNSAVED: Final = "it has unsaved changes in the editor"
-_PROTECTED: Final = "it is protected, because {}, and a client may not write it; put it back yourself"
-_UNRESOLVED: Final = "nobody can tell where its path leads"
 _LOST: Final = "its earlier content is not in the store"
-_EMPTY: Final = xxhash.xxh3_64_hexdigest(b"")
-NOT_UTF8: Final = "its name is not UTF-8, so it could not be made again"
-ONLY_COPY: Final = "it is the only copy of a file that could not be restored under its earlier name"
-NOT_STORED: Final = "its present content is not stored, so it would be lost"
 
 
 class FileRewinder:
@@ -212,8 +202,8 @@ class FileRewinder:
     replaced, even after a kill, because the way back is recorded before its first file. A file whose present content is
     not stored (a secret, too large) stays as it is, because nothing could bring that back.
 
-    `log.file_history` knows the wanted contents, `tools.landing` replaces a file. Must not know why someone goes back,
-    nor what happens to the conversation.
+    `log.file_history` knows the wanted contents, `left_files` which files stay, and `tools.restoring` replaces one.
+    Must not know why someone goes back, nor what happens to the conversation.
     """
 
     def __init__(
@@ -235,25 +225,15 @@ class FileRewinder:
         self._comparison = comparison
         self._spares_protected = False
         """Whether files that other programs run are left alone."""
-        self._written: Container[str] = ()
-        """Digests of what statements of others have written, under whatever name."""
-        self._reported: Container[str] = ()
-        """Files that are left alone if other programs run them."""
+        self._claims = Claims((), facts)
 
     def without_protected(self, found: Restorable) -> Restorable:
         """Return the plan without files that are protected now, which are named instead. Blocks."""
-        reasons = {file.path: self._why_protected(file.path) for file in found.files}
-        return leaving(found, lambda file: _PROTECTED.format(why) if (why := reasons[file.path]) else "")
+        return without_protected(found, self._workspace)
 
     def has_protected(self, found: Restorable) -> bool:
         """Return whether other programs run one of the files. Blocks."""
-        return any(self._why_protected(file.path) for file in found.files)
-
-    def _why_protected(self, path: str) -> str:
-        try:
-            return self._workspace.protection.why(os.path.realpath(self._workspace.absolute(path)))
-        except (OSError, ValueError):  # a program may exchange a directory and a link meanwhile
-            return _UNRESOLVED
+        return any(why_protected(self._workspace, file.path) for file in found.files)
 
     def plan(self, at: Seq) -> Restorable:
         """Return what restores the files to that position of the log. Looks at no file."""
@@ -261,7 +241,7 @@ class FileRewinder:
 
     def ordered(self, found: Restorable) -> Restorable:
         """Return the files in the order in which they can be restored, without those that must stay as they are."""
-        return leaving(found, _why_kept)
+        return leaving(found, why_unknown)
 
     async def rewind(self, begun: RewindBegun, *, protected: bool = True) -> Rewound:
         """Carry out a plan, recorded by `begun`; return its end, not yet recorded.
@@ -295,33 +275,26 @@ class FileRewinder:
 
     async def _go(self, begun: RewindBegun, replaced: list[FileToRestore]) -> Rewound:
         """Restore the files; add each that had another content to `replaced`."""
-        self._reported, self._written = self._reported_paths(), self._written_digests()
-        plan = await anyio.to_thread.run_sync(self._without_untrusted, Restorable(begun.files, begun.left))
+        self._claims = Claims(self._log.events, self._facts)
+        found = Restorable(begun.files, begun.left)
+        plan = await anyio.to_thread.run_sync(self._claims.without_untrusted, found, self._workspace)
         left = list(plan.left)
         done: list[FileToRestore] = []
-        lost = _Lost(each.path for each in left)
+        copies = OnlyCopies(each.path for each in left)
         for stage in stages(plan.files):
             outcomes = await self._put_together(stage, begun, replaced)
             done += [file for file in stage if not outcomes[file.path]]
             for file in stage:
                 if reason := outcomes[file.path]:
-                    lost.add(file)
+                    copies.leave(file)
                     left.append(FileLeft(path=file.path, reason=reason))
-        for file in [each for each in done if lost.has_only_copy(each)]:
+        for file in [each for each in done if copies.has(each)]:
             if not await self._put(reversed_(file), []):
                 done.remove(file)
                 left.append(FileLeft(path=file.path, reason=ONLY_COPY))
         if begun.files:
             self._journal.signal(FilesPutBack(len(begun.files), len(begun.files)))
         return replace(_end_of(begun), restored=tuple(done), left=tuple(left))
-
-    def _without_untrusted(self, found: Restorable) -> Restorable:
-        """Return the plan without files that `restore` would refuse to give a content that is only a claim."""
-        claimed = [file.path for file in found.files if self._is_claim(file)]
-        if claimed:
-            self._workspace.protection.current_places()  # the user may have made a link to one since the last look
-        reasons = {path: self._why_protected(path) for path in claimed}
-        return leaving(found, lambda file: UNTRUSTED.format(why) if (why := reasons.get(file.path)) else "")
 
     async def _put_together(
         self, files: Sequence[FileToRestore], begun: RewindBegun, replaced: list[FileToRestore]
@@ -359,8 +332,7 @@ class FileRewinder:
         self._log.append(await self._bring_back(back))
 
     async def _bring_back(self, begun: RewindBegun) -> Rewound:
-        # What was there a moment ago may come back, whoever wrote it.
-        self._reported, self._written = self._reported_paths(), ()
+        self._claims = Claims(self._log.events, self._facts, is_way_back=True)
         lost = [reversed_(file) for file in begun.files if await self._put(file, [])]
         return replace(_end_of(begun), restored=tuple(lost), cancelled=True)
 
@@ -386,87 +358,12 @@ class FileRewinder:
             raise OSError(_LOST) from None
         if is_unknown(file.wanted if wanted is not None else None, file.wanted_digest):  # an export leaves it out
             raise OSError(_LOST)
-        is_trusted = not self._spares_protected and not self._is_claim(file)
+        is_trusted = not self._spares_protected and not self._claims.has(file)
         return restore(self._workspace, file, wanted, is_trusted=is_trusted)
-
-    def _is_claim(self, file: FileToRestore) -> bool:
-        """Return whether what would come back is not the user's: someone claims it, or a statement wrote it.
-
-        The user has seen it only if the file was protected when it was written, and may have chosen the file since.
-        """
-        return file.path in self._reported or file.wanted_digest in self._written
-
-    def _written_digests(self) -> Container[str]:
-        if not self._facts.is_foreign:
-            return ()
-        written = {event.after_digest for event in self._log.events if isinstance(event, FileWritten)}
-        return written - {"", DIRECTORY, _EMPTY}
-
-    def _reported_paths(self) -> Container[str]:
-        """Return files whose contents on the log are only someone's claim.
-
-        An import claims them, or the worker of a model's statements.
-        """
-        if not self._facts.is_foreign:
-            return ()
-        imported = self._facts.imported_at
-        return {path for event in self._log.events for path in _reported(event, is_imported=event.seq <= imported)}
 
 
 def _end_of(begun: RewindBegun) -> Rewound:
     return Rewound(statement=begun.statement, undone=begun.undone, is_redo=begun.is_redo)
-
-
-def _reported(event: Event, *, is_imported: bool) -> Iterable[str]:
-    """Return the paths whose contents the event claims, without this program having read them."""
-    match event:
-        case FileWritten(path=path) if is_imported or event.noticed:
-            return (path,)
-        case Rewound(restored=files) | RewindBegun(files=files) if is_imported:
-            return (file.path for file in files)
-        case _:
-            return ()
-
-
-def leaving(found: Restorable, why: Callable[[FileToRestore], str]) -> Restorable:
-    """Return the plan without files for which `why` gives a reason, and without losing the only copy of one."""
-    reasons = {file.path: reason for file in found.files if (reason := why(file))}
-    lost = _Lost(each.path for each in found.left)
-    for file in found.files:
-        if file.path in reasons:
-            lost.add(file)
-    while more := [file for file in found.files if file.path not in reasons and lost.has_only_copy(file)]:
-        for file in more:
-            reasons[file.path] = ONLY_COPY
-            lost.add(file)
-    files = tuple(file for file in found.files if file.path not in reasons)
-    return Restorable(files, (*found.left, *(FileLeft(path=path, reason=why) for path, why in reasons.items())))
-
-
-class _Lost:
-    """Files that are not restored. Where one was moved to, there is the only copy of what it had."""
-
-    def __init__(self, paths: Iterable[str] = ()) -> None:
-        self._paths = set(paths)
-        self._digests: set[str] = set()
-
-    def add(self, file: FileToRestore) -> None:
-        self._paths.add(file.path)
-        if file.wanted_digest not in ("", DIRECTORY, _EMPTY):
-            self._digests.add(file.wanted_digest)
-
-    def has_only_copy(self, file: FileToRestore) -> bool:
-        """Return whether restoring a file would lose what one of these had."""
-        return file.source in self._paths or (not file.wanted_digest and file.present_digest in self._digests)
-
-
-def _why_kept(file: FileToRestore) -> str:
-    """Return why a file must stay as it is; empty if it need not."""
-    if HIDDEN in file.path:
-        return _HIDDEN
-    if REPLACED in file.path and "" in (file.present_digest, file.wanted_digest):
-        return NOT_UTF8
-    return NOT_STORED if is_unknown(file.present, file.present_digest) else ""
 
 
 class Rewinder:

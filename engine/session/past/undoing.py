@@ -20,7 +20,8 @@ from ...log.timeline import Timeline
 from ...log.undo_steps import Steps, files_again, files_of, steps_of
 from ..live_environment import LiveEnvironment
 from ..requests import ActiveRequest, MoveResult, UndoRequest, cell_numbered, no_such_statement
-from .rewinding import FileRewinder, leaving
+from .left_files import leaving
+from .rewinding import FileRewinder
 
 NOTHING_TO_UNDO: Final = "No statement has changed a file that could be undone."
 NOTHING_TO_REDO: Final = "Nothing was undone that could be redone."

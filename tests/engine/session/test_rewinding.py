@@ -28,7 +28,8 @@ from engine.log.store_protocol import SessionRow
 from engine.session.editor_files import EditorBuffers
 from engine.session.journal import Journal
 from engine.session.past import rewinding
-from engine.session.past.rewinding import NOT_STORED, FileRewinder
+from engine.session.past.left_files import HIDDEN_PATH, NOT_STORED
+from engine.session.past.rewinding import FileRewinder
 from engine.session.tools import UNTRUSTED, Workspace, restore
 from tests.engine.session.test_buffers import Texts
 from tests.support.fixed import FixedClock
@@ -161,7 +162,7 @@ async def test_files_that_cannot_go_back_are_named(desk: ToolContext) -> None:
         "changed": "it has changed since the session last wrote it",
         "removed": "it was removed since the session last wrote it",
         "damaged": "its earlier content is not in the store",
-        "hidden": "its path contains a secret, which is not recorded, so the file is unknown",
+        "hidden": HIDDEN_PATH,
     }
     assert desk.files() == {"***/hidden": b"x", "changed": b"by hand", "damaged": b"2", "fine": b"1"}
     # What the secret replaced was nothing, so nothing is what comes back.

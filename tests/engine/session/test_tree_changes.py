@@ -23,8 +23,8 @@ from engine.log.events.going_back import Rewound
 from engine.log.file_history import rewound_lines
 from engine.log.store.memory import MemoryStore
 from engine.session.commands.files import NO_FILES, NO_FILES_SINCE
+from engine.session.past.left_files import NOT_STORED, NOT_UTF8, ONLY_COPY
 from engine.session.past.patches import deltas_since, patch
-from engine.session.past.rewinding import NOT_STORED, NOT_UTF8, ONLY_COPY
 from engine.session.past.undoing import CHANGED_LATER, NOT_BY_STATEMENT, NOTHING_TO_REDO, NOTHING_TO_UNDO, UNDONE
 from engine.session.working_tree import changes, listing
 from engine.session.working_tree.baseline import FOLDER
