@@ -13,6 +13,7 @@ from contextlib import nullcontext, suppress
 from typing import Final, NamedTuple, TypeVar
 
 import anyio
+import anyio.from_thread
 import anyio.to_thread
 from msgspec.structs import replace
 
@@ -187,7 +188,9 @@ def _repeat_server_news(log: EventLog) -> None:
 
 
 _AT_ONCE: Final = 8
-"""Files that are restored at the same time, because each waits for the disk."""
+"""Threads that restore files, because each file waits for the disk."""
+_IN_A_ROW: Final = 16
+"""Files that a thread restores one after the other, because to begin a thread's work takes as long as a file."""
 _UNSAVED: Final = "it has unsaved changes in the editor"
 _LOST: Final = "its earlier content is not in the store"
 
@@ -289,7 +292,7 @@ class FileRewinder:
                     copies.leave(file)
                     left.append(FileLeft(path=file.path, reason=reason))
         for file in [each for each in done if copies.has(each)]:
-            if not await self._put(reversed_(file), []):
+            if not (await self._put([reversed_(file)], []))[file.path]:
                 done.remove(file)
                 left.append(FileLeft(path=file.path, reason=ONLY_COPY))
         if begun.files:
@@ -302,18 +305,19 @@ class FileRewinder:
         """Restore files whose order does not matter, several at a time; return why some are left, by path."""
         reasons: dict[str, str] = {}
         limit = anyio.CapacityLimiter(_AT_ONCE)
+        size = max(1, min(_IN_A_ROW, len(files) // _AT_ONCE))
 
-        async def put(file: FileToRestore) -> None:
+        async def put(some: Sequence[FileToRestore]) -> None:
             async with limit:
                 self._journal.signal(FilesPutBack(len(replaced), len(begun.files)))
-                reasons[file.path] = await self._put(file, replaced)
+                reasons.update(await self._put(some, replaced))
 
-        if len(files) == 1:
-            await put(files[0])
+        if len(files) <= size:
+            await put(files)
             return reasons
         async with anyio.create_task_group() as tasks:
-            for file in files:
-                tasks.start_soon(put, file)
+            for start in range(0, len(files), size):
+                tasks.start_soon(put, files[start : start + size])
         return reasons
 
     async def _give_up(self, begun: RewindBegun, replaced: Sequence[FileToRestore]) -> None:
@@ -333,23 +337,42 @@ class FileRewinder:
 
     async def _bring_back(self, begun: RewindBegun) -> Rewound:
         self._claims = Claims(self._log.events, self._facts, is_way_back=True)
-        lost = [reversed_(file) for file in begun.files if await self._put(file, [])]
+        lost = [reversed_(file) for file in begun.files if (await self._put([file], []))[file.path]]
         return replace(_end_of(begun), restored=tuple(lost), cancelled=True)
 
-    async def _put(self, file: FileToRestore, replaced: list[FileToRestore]) -> str:
-        """Restore a file, and add it if it had another content; return why it is left alone, or ""."""
-        try:
-            if self._buffers is not None and await self._buffers.unsaved(file.path, changes=True) is not None:
-                raise OSError(_UNSAVED)
-            async with nullcontext() if self._buffers is None else self._buffers.acting():
-                before = await anyio.to_thread.run_sync(self._restore, file)
-                if before is not None:  # at once, because a cancel may come with the next await
-                    replaced.append(file)
-        except (OSError, ValueError) as error:
-            return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-        if before is not None and self._buffers is not None:
-            self._buffers.note_replaced(file.path, before.data)
-        return ""
+    async def _put(self, files: Sequence[FileToRestore], replaced: list[FileToRestore]) -> Mapping[str, str]:
+        """Restore files in their order; return for each path why it is left alone, or "".
+
+        Those that had another content are added to `replaced`, even if a cancel or a defect ends this.
+        """
+        reasons: dict[str, str] = {}
+        for file in files:
+            try:
+                is_unsaved = (
+                    self._buffers is not None and await self._buffers.unsaved(file.path, changes=True) is not None
+                )
+                reasons[file.path] = _UNSAVED if is_unsaved else ""
+            except (OSError, ValueError) as error:
+                reasons[file.path] = _reason(error)
+        free = [file for file in files if not reasons[file.path]]
+        async with nullcontext() if self._buffers is None else self._buffers.acting():
+            await anyio.to_thread.run_sync(self._restore_each, free, reasons, replaced)
+        return reasons
+
+    def _restore_each(
+        self, files: Sequence[FileToRestore], reasons: dict[str, str], replaced: list[FileToRestore]
+    ) -> None:
+        for file in files:
+            anyio.from_thread.check_cancelled()
+            try:
+                before = self._restore(file)
+            except (OSError, ValueError) as error:
+                reasons[file.path] = _reason(error)
+                continue
+            if before is not None:
+                replaced.append(file)
+                if self._buffers is not None and self._buffers.editor is not None:
+                    anyio.from_thread.run_sync(self._buffers.note_replaced, file.path, before.data)
 
     def _restore(self, file: FileToRestore) -> Replaced | None:
         try:
@@ -360,6 +383,10 @@ class FileRewinder:
             raise OSError(_LOST)
         is_trusted = not self._spares_protected and not self._claims.has(file)
         return restore(self._workspace, file, wanted, is_trusted=is_trusted)
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
 
 
 def _end_of(begun: RewindBegun) -> Rewound:

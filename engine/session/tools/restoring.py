@@ -74,8 +74,8 @@ def restore(
     making = bool(file.wanted_digest) and not file.present_digest
     try:
         with placed(workspace, path, making=making, follows=False) as target:
-            if target.protected and not is_trusted:
-                raise PermissionError(errno.EPERM, UNTRUSTED.format(target.protected), file.path)
+            if not is_trusted and (why := target.protected):
+                raise PermissionError(errno.EPERM, UNTRUSTED.format(why), file.path)
             return _restore(target.place, file, wanted, workspace)
     except OSError as error:
         if error.errno == errno.ESTALE:  # whose message is advice for a statement

@@ -23,13 +23,15 @@ REPLACED: Final = "\ufffd"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A place to write to, and why it is protected (`protected`, or "").
-
-    Only `Workspace.to_write` makes one, so that every write has checked the protection.
-    """
+    """A place to write to. Only `Workspace.to_write` makes one, so that every write can tell what is protected."""
 
     place: Place
-    protected: str
+    _protection: Protection
+
+    @property
+    def protected(self) -> str:
+        """Why the place is protected, or "". Blocks, for longer than the rest of a write."""
+        return self._protection.why(self.place.path)
 
 
 class Workspace:
@@ -78,7 +80,7 @@ class Workspace:
     def to_write(self, path: str, *, making: bool = False, follows: bool = True) -> Generator[Target]:
         """The pinned place of a file that exists or may be created. Arguments and errors as `place_to_write`."""
         with place_to_write(path, self.roots, making=making, follows=follows) as place:
-            yield Target(place, self.protection.why(place.path))
+            yield Target(place, self.protection)
 
     @property
     def roots(self) -> tuple[str, ...]:
