@@ -77,7 +77,7 @@ def test_what_is_typed_runs_and_leaving_closes_everything(tmp_path: Path) -> Non
         assert terminal.ended() == 0
         assert terminal.is_cooked
     assert_gone(processes)
-    assert "1> for i in range(2):\n       print('line', i)\n    line 0\n    line 1" in timeline(home)
+    assert "1> for i in range(2):\n            print('line', i)\n    line 0\n    line 1" in timeline(home)
 
 
 # --- interrupting, leaving --------------------------------------------------------------------------------------------

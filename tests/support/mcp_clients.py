@@ -88,7 +88,9 @@ async def served(
     )
 
     def make_host() -> Host:
-        return Host(Settings(state_dir=root / ".state"), {}, environments=new_worker, store=lent)
+        # A statement that was slow by chance would leave a checkpoint, and fewer statements would run again.
+        settings = Settings(state_dir=root / ".state", restore_by="re-execution")
+        return Host(settings, {}, environments=new_worker, store=lent)
 
     with anyio.fail_after(PATIENCE * 2):
         async with create_client_server_memory_streams() as (ours, theirs), anyio.create_task_group() as tasks:
