@@ -54,7 +54,9 @@ BLANK_LINES: Final = 3
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 CONTINUED: Final = "\N{RIGHTWARDS ARROW WITH HOOK} "
 """Begins the continuation of a broken line. No line of Python can begin like this."""
-_UNSEEN: Final = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_UNSEEN: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
+)
 """Printable characters that are blank, and variation selectors."""
 
 

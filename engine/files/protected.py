@@ -38,6 +38,7 @@ from .installation import Installation
 from .protected_names import (
     ABOVE_ROWS,
     BY_NAME,
+    BY_VARIABLE,
     CONFIGURATION,
     GIT,
     GIT_DATA,
@@ -144,6 +145,7 @@ class Protection:
         """Links on the ways of protected paths, and their targets, found by the last search."""
         self._named_anywhere: set[str] = set()
         """Paths that git configurations name, found by the last search; they may lie outside the repository."""
+        self._by_variable = dict(_places_in_variables(roots))
         self._in_git: tuple[str, ...] = ()
         """Paths in the repositories that the last search found where git makes protected files, existing or not."""
         self._folders: dict[str, int] = {}
@@ -157,6 +159,7 @@ class Protection:
         return (
             self.why_by_name(path)
             or _why_in_configuration(path)
+            or next((why for place, why in self._by_variable.items() if _is_on_way(path, place)), "")
             or (_RUNS_FROM if is_inside(path, (*self.installation.parts, *self.installation.open)) else "")
             or self._why_in_repository(path)
             or (_NAMED if any(_is_on_way(path, place) for place in self._named_for(path)) else "")
@@ -187,7 +190,7 @@ class Protection:
         # Other threads ask meanwhile, so what was found before stands until all is found.
         folders: dict[str, int] = {}
         led_to: set[str] = set()
-        named = {path for path in map(real_path, of_user()) if is_inside(path, self._roots)}
+        named = {*self._by_variable, *(path for path in map(real_path, of_user()) if is_inside(path, self._roots))}
         read: set[str] = set()
         too_long = ""
         linked: list[str] = []
@@ -432,6 +435,14 @@ def _why_in_configuration(path: str) -> str:
     base = _configuration()
     below = path[len(base) :].strip("/").casefold().partition("/")[0] if is_inside(path, (base,)) else ""
     return BY_NAME.get(CONFIGURATION + below, "")
+
+
+def _places_in_variables(roots: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield the real paths in the roots that variables name, with the reasons why they are protected."""
+    for variable, why in BY_VARIABLE.items():
+        if value := os.environ.get(variable, ""):
+            places = (real_path(os.path.join(root, os.path.expanduser(value))) for root in roots)
+            yield from ((place, why) for place in places if is_inside(place, roots) and place not in roots)
 
 
 def _rows_of_configuration() -> Iterator[str]:

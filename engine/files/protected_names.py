@@ -94,6 +94,14 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(".gemini", "Gemini CLI starts the MCP servers named in its settings"),
     Row(".codex", "Codex starts the MCP servers named in its settings"),
 )
+BY_VARIABLE: Final = {
+    **dict.fromkeys(("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_API_CERTIFICATE_CONFIG", "CLOUDSDK_CONFIG"), _PROVIDERS),
+    **dict.fromkeys(("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE"), _PROVIDERS),
+    **dict.fromkeys(("ANTHROPIC_CONFIG_DIR", "ANTHROPIC_IDENTITY_TOKEN_FILE", "AZURE_CONFIG_DIR"), _PROVIDERS),
+    "GIT_CONFIG_GLOBAL": _GIT_OF_USER,
+    "GIT_CONFIG_SYSTEM": _GIT_OF_USER,
+}
+"""Variables that name such a file or directory, wherever it is, and what reads it. A relative path means any root."""
 BY_NAME: Final = {row.name.casefold(): row.runs for row in ROWS}
 """What runs it, by the name in lower case."""
 TWO_PARTS: Final = tuple((first, second) for first, _, second in (name.partition("/") for name in BY_NAME) if second)

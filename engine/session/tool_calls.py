@@ -685,7 +685,7 @@ class ToolCalls:
     # --- the web ------------------------------------------------------------------------------------------------------
 
     def _check_address(self, text: str) -> None:
-        if self._context.parts.redactor.redact(text) != text:
+        if self._context.parts.redactor.holds(text):  # whole; who chooses the text could find out a piece
             raise PermissionError(SECRET_ADDRESS)
 
     async def _fetch(self, request: EffectRequest, call: ToolCallId, url: URL) -> object:

@@ -13,7 +13,7 @@ import pytest
 
 from engine.files.git_configuration import beginning_of, named_by
 from engine.files.protected import Appeared, Protection
-from engine.files.protected_names import ROWS
+from engine.files.protected_names import BY_VARIABLE, ROWS
 
 NAMES = ("config", "config.worktree", "hooks", "commondir")
 NAMED = "configuration of the repository names it"
@@ -636,9 +636,22 @@ def test_hooks_in_the_directory_of_the_session_itself_are_protected(tmp_path: Pa
 def test_the_users_configuration_is_protected_wherever_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "dot/gitconfig"))
     lay(tmp_path, {"dot/": ""})
-    assert NAMED in scanned(tmp_path).why(str(tmp_path / "dot/gitconfig"))
+    assert scanned(tmp_path).why(str(tmp_path / "dot/gitconfig"))
     lay(tmp_path, {"dot/gitconfig": ""})
     assert str(tmp_path / "dot/gitconfig") in places(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["creds.json", "{root}/creds.json"])
+@pytest.mark.parametrize("variable", BY_VARIABLE)
+def test_a_file_that_a_variable_names_is_protected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, name: str
+) -> None:
+    lay(tmp_path, {"creds.json": "", "other": ""})
+    monkeypatch.setenv(variable, name.replace("{root}", str(tmp_path)))
+    found = scanned(tmp_path)
+    assert str(tmp_path / "creds.json") in found.places()
+    assert found.why(str(tmp_path / "creds.json")) == BY_VARIABLE[variable]
+    assert not found.why(str(tmp_path / "other"))
 
 
 @pytest.mark.parametrize(

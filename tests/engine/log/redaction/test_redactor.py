@@ -117,7 +117,7 @@ def test_no_cut_leaves_a_beginning_or_an_end(secret: str, offset: int) -> None:
 TOKEN = "sk-proj-Zq9vT4mW7xK2pL8nR3yB6hQ5"
 
 
-@pytest.mark.parametrize("known", [8, 12, 14])
+@pytest.mark.parametrize("known", [8, 12, 20, 24])
 def test_no_known_beginning_can_be_made_longer_by_trying_each_next_character(known: int) -> None:
     redactor = Redactor([TOKEN])
     for size in range(4, known + 2):
@@ -127,15 +127,15 @@ def test_no_known_beginning_can_be_made_longer_by_trying_each_next_character(kno
             assert not redactor.is_piece_at_an_end(text)
 
 
-def test_half_of_a_secret_beside_a_cut_is_replaced() -> None:
+def test_most_of_a_secret_beside_a_cut_is_replaced() -> None:
     redactor = Redactor([TOKEN])
-    assert redactor.redact(f"a {TOKEN[:16]}… b …{TOKEN[16:]} c {TOKEN[:15]}…") == f"a ***… b …*** c {TOKEN[:15]}…"
+    assert redactor.redact(f"a {TOKEN[:28]}… b …{TOKEN[4:]} c {TOKEN[:27]}…") == f"a ***… b …*** c {TOKEN[:27]}…"
 
 
 def test_unmarked_cut_loses_the_piece_before_it() -> None:
     redactor = Redactor(["sk-0123456789abcdef"])
-    assert redactor.redact("key sk-0123456789") == "key sk-0123456789"
-    assert redactor.redact("key sk-0123456789", is_cut=True) == "key ***"
+    assert redactor.redact("key sk-0123456789abcd") == "key sk-0123456789abcd"
+    assert redactor.redact("key sk-0123456789abcd", is_cut=True) == "key ***"
 
 
 def test_harmless_text_stays_beside_a_cut() -> None:
@@ -213,7 +213,7 @@ def test_only_random_lines_of_a_secret_are_secret() -> None:
 
 def test_a_cut_of_a_passphrase_leaves_no_piece_with_blanks() -> None:
     redactor = Redactor(["my pass phrase 42 with blanks"])
-    for text in ("x my pass phrase 4…", "x …se 42 with blanks", "x 'my pass' phrase 4…", "x y pass phrase 4...\nwith"):
+    for text in ("my pass phrase 42 with bla…", "…ass phrase 42 with blanks", "'my pass' phrase 42 with bla…"):
         assert left_of("my pass phrase 42 with blanks", text)
         assert left_of("my pass phrase 42 with blanks", redactor.redact(text)) == []
 
