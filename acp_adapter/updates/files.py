@@ -34,7 +34,7 @@ from engine.log.events.nodes import (
     StatementTicked,
     TickApplied,
 )
-from engine.log.file_history import left_lines, restored_names, rewound_lines
+from engine.log.file_history import left_lines, merged_lines, restored_names, rewound_lines
 
 
 def step(event: NodeEvent, shown: Shown) -> Step:
@@ -119,7 +119,8 @@ def _named(event: Rewound, facts: Facts) -> str:
 
     if event.cancelled:
         return "\n".join(rewound_lines(event, spelled))
-    return "\n".join(filter(None, (restored_names(event, spelled), *left_lines(event, spelled))))
+    lines = (restored_names(event, spelled), *merged_lines(event.restored, spelled), *left_lines(event, spelled))
+    return "\n".join(filter(None, lines))
 
 
 def _ended(event: Rewound, text: str, facts: Facts) -> ToolCall:

@@ -19,8 +19,8 @@ from ..log.branches import path_of
 from ..log.events.going_back import Rewound
 from ..log.file_history import rewound_lines
 from ..log.redaction import redact_event
-from ..session.commands.files import change_lines, undo_lines
-from ..session.past.patches import FileDelta, deltas_since, for_patch, patch
+from ..session.commands.files import SHOW_LEFT, change_lines, would_lines
+from ..session.past.patches import FileDelta, deltas_left, deltas_since, for_patch, patch
 from ..session.requests import MoveResult, UndoRequest
 from ..session.session import Session
 from .commands import number_from
@@ -30,6 +30,7 @@ from .output import find, print_json, redactor, store
 _STOPPED: Final = "Stopped. All files are as before."
 _NO_SUCH: Final = "There is no statement {} on the active branch."
 _SESSION: Final = typer.Argument(metavar="SESSION", help="The session's id, or any unique beginning of it.")
+NONE_LEFT: Final = "The last undo or rewind left no file, or they are by now as it would have made them."
 _DRY: Final = typer.Option("--dry-run", help="Only say what would be done.")
 _JSON: Final = typer.Option("--json", help="Print one JSON object.")
 
@@ -88,12 +89,16 @@ def _undo(session: str, request: UndoRequest, *, as_json: bool) -> None:
             {
                 "done": result.rewound is not None,
                 "files": list(dict.fromkeys(file.path for file in files)),
+                "merged": [file.path for file in files if file.is_merged],
                 "left": {each.path: each.reason for each in left},
             },
             (),
         )
         return
-    lines = undo_lines(result, request, cwd) if result.rewound is None else _lines(result.rewound, cwd)
+    if result.rewound is None:
+        lines = would_lines("redo" if request.is_redo else "undo", result.written, cwd)
+    else:
+        lines = [*_lines(result.rewound, cwd), *[SHOW_LEFT.format(session)] * bool(result.rewound.left)]
     typer.echo("\n".join(map(visible, lines)))
 
 
@@ -108,21 +113,32 @@ def changes(
     ] = 0,
     as_patch: bool = typer.Option(False, "--patch", help="Print a patch that `git apply` takes."),
     as_json: Annotated[bool, _JSON] = False,
+    left: bool = typer.Option(
+        False, "--left", help="Print, as a patch, how the files that the last undo or rewind left would have changed."
+    ),
 ) -> None:
     """List the files that a session has changed."""
+    if left and (as_patch or as_json or since):
+        raise typer.BadParameter("--left takes no other option")
     if as_patch and as_json:
         raise typer.BadParameter("--patch and --json exclude each other")
     with store() as opened:
         row = find(opened, session)
         hidden = redactor()
         events = [redact_event(hidden, event) for event in opened.load(row.session_id)]
-        deltas = deltas_since(events, path_of(events), opened, hidden, since)
+        if left:
+            deltas = deltas_left(events, opened, hidden)
+        else:
+            deltas = deltas_since(events, path_of(events), opened, hidden, since)
     if deltas is None:
         raise InvalidRequestError(_NO_SUCH.format(since))
     if as_json:
         print_json({"since": since, "files": [_as_data(each) for each in deltas]}, ("change",))
         return
-    if not as_patch:
+    if left and not deltas:
+        typer.echo(NONE_LEFT)
+        return
+    if not as_patch and not left:
         typer.echo(visible("\n".join(change_lines(deltas, row.cwd, since))))
         return
     deltas = for_patch(deltas, os.path.realpath(row.cwd))

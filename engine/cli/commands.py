@@ -186,14 +186,15 @@ Examples:
   rewindow redo ses_0193
 
 \b
-Names and the conversation stay. A file that somebody else has changed since stays as it is, and is
-named. A second undo goes back further.
+Names and the conversation stay. What somebody else has changed in a file since is merged. Where both
+changed the same lines, the file stays as it is, and is named. A second undo goes back further.
 """
 _CHANGES_EXAMPLES: Final = """\b
 Examples:
   rewindow changes ses_0193
   rewindow changes ses_0193 --since 3
   rewindow changes ses_0193 --patch | git -C copy apply
+  rewindow changes ses_0193 --left             what the last undo or rewind did not do
 """
 _REWIND_EXAMPLES: Final = """\b
 Examples:
@@ -204,10 +205,11 @@ Examples:
 
 \b
 Files that statements have changed since get back their earlier content, whether a tool, a
-command or the statement's own code changed them. A file stays as it is, and the report names it,
-if somebody else has changed it since, or if its earlier content was not kept (it held a secret, or
-more than 64 MiB). Files that `.gitignore` leaves out are not restored. Statements after K stay on
-their branch: `/branch NAME` in the session switches to it.
+command or the statement's own code changed them. What somebody else has changed in a text since
+is merged. A file stays as it is, and the report names it, if both changed the same lines, or if
+its earlier content was not kept (it held a secret, or more than 64 MiB). Files that `.gitignore`
+leaves out are not restored. Statements after K stay on their branch: `/branch NAME` in the
+session switches to it.
 """
 _REPLAY_EXAMPLES: Final = """\b
 Examples:

@@ -26,6 +26,7 @@ from ..log.file_history import Restorable, finished_lines, rewound_lines
 from ..log.redaction import redact_event
 from ..log.timeline import Cell
 from ..runtime.zygote import Zygote
+from ..session.commands.files import SHOW_LEFT
 from ..session.commands.timeline import MODES, diff_lines, preview_lines
 from ..session.host import Host
 from ..session.past.branch_diff import Differing, Side
@@ -80,7 +81,8 @@ def rewind(
         restored = () if rewound is None else rewound.files if isinstance(rewound, Restorable) else rewound.restored
         left = {} if rewound is None else {each.path: each.reason for each in rewound.left}
         done = not isinstance(rewound, Restorable)
-        files = {"restored": _paths(restored), "left": left}
+        merged = [file.path for file in restored if file.is_merged]
+        files = {"restored": _paths(restored), "merged": merged, "left": left}
         print_json({"done": done, "branch": branch, "statement": to, **files}, ("branch",))
         return
     if isinstance(rewound, Restorable):
@@ -92,7 +94,7 @@ def rewind(
         else f"The session is now at its beginning, on branch {branch}."
     )
     if rewound is not None:
-        typer.echo("\n".join(_lines(rewound, cwd)))
+        typer.echo("\n".join([*_lines(rewound, cwd), *[SHOW_LEFT.format(session)] * bool(rewound.left)]))
     elif not keep_files:
         typer.echo("No files needed restoring.")
 

@@ -3,7 +3,8 @@
 **Rewinds.** A disk has no branches: its contents follow each other in the order of the whole log, whatever branch was
 active. So the target of a rewind is a position on the log, and each file that was written since gets the content from
 before the first of these writes. That content may be somebody else's, written between the session's own writes; it
-comes back, too. What rewinds did counts as writes.
+comes back, too. What rewinds did counts as writes. If one merged somebody's changes, these are no write of the session:
+the content that the session alone would have is carried along (`own`), and the next rewind merges, too.
 
 **Answered statements.** A statement that runs again with recorded answers finds a file as it was before the first
 recorded act on it that it has not repeated yet, whatever the disk has now.
@@ -29,13 +30,14 @@ from ..core.text import ELLIPSIS, more, plural, printable
 from .events import Event
 from .events.conversation import ToolCall, ToolResult
 from .events.execution import EffectRequested, ExecutionFinished, ExecutionStarted, FileTouched, FileWritten
-from .events.going_back import FileLeft, FileToRestore, HeadMoved, RewindBegun, Rewound
+from .events.going_back import FileLeft, FileToRestore, HeadMoved, OwnContents, RewindBegun, Rewound
 
 SHOWN_FILES: Final = 20
 """How many files a sentence or report names."""
 _NOT_KEPT: Final = "its earlier content is not stored, because it contains a secret"
 _OWNER: Final = 0o700
 """What an owner needs to write in a directory."""
+MERGED: Final = "{} of them {} merged with somebody else's changes: {}."
 _FINISHED: Final = "A crash interrupted a rewind; it is now finished."
 
 Question = tuple[str, str]
@@ -86,7 +88,9 @@ def restorable(since: Iterable[Event]) -> Restorable:
 
 
 def _differs(file: FileToRestore) -> bool:
-    if file.present_digest != file.wanted_digest:
+    own = file.own
+    is_undone = own is not None and own.present_digest == own.wanted_digest == file.wanted_digest
+    if file.present_digest != file.wanted_digest and not is_undone:
         return True
     return None not in (file.present_mode, file.wanted_mode) and file.present_mode != file.wanted_mode
 
@@ -165,7 +169,22 @@ def _take(found: dict[str, FileToRestore], file: FileToRestore, *, undone: bool 
         present_digest=file.present_digest,
         present_mode=file.present_mode,
         source=(origin.source if origin is not None else "") or file.source or first.source,
+        own=None if file.own is None else _own(file.own, first),
+        is_merged=False,
     )
+
+
+def _own(last: OwnContents, first: FileToRestore) -> OwnContents:
+    """Return the session's part of a file whose last change was a merge."""
+    wanted = (first.wanted, first.wanted_digest) if first.own is None else (first.own.wanted, first.own.wanted_digest)
+    return replace(last, wanted=wanted[0], wanted_digest=wanted[1])
+
+
+def is_merge_due(file: FileToRestore) -> bool:
+    """Return whether a file has others' changes that the wanted content lacks, though it is as the rewind expects."""
+    own = file.own
+    is_theirs_in = own is not None and own.present_digest != file.present_digest
+    return is_theirs_in and own is not None and own.wanted_digest == file.wanted_digest and not file.is_merged
 
 
 def _take_mode(found: dict[str, FileToRestore], call: ToolCall) -> None:
@@ -187,6 +206,13 @@ def reversed_(file: FileToRestore) -> FileToRestore:
         wanted=file.present,
         wanted_digest=file.present_digest,
         wanted_mode=file.present_mode,
+        own=None if file.own is None else _reversed(file.own),
+    )
+
+
+def _reversed(own: OwnContents) -> OwnContents:
+    return OwnContents(
+        present=own.wanted, present_digest=own.wanted_digest, wanted=own.present, wanted_digest=own.present_digest
     )
 
 
@@ -320,7 +346,7 @@ def artifacts_of(events: Iterable[Event], execution_id: ExecutionId) -> tuple[Ar
 
 
 def rewound_lines(event: Rewound, shown: Callable[[str], str]) -> Sequence[str]:
-    """Return a sentence on the restored files and one on each that was left: for report, editor and model.
+    """Return sentences on the restored files and on each that was left: for report, editor and model.
 
     Args:
         shown: spells a path for the reader.
@@ -330,13 +356,21 @@ def rewound_lines(event: Rewound, shown: Callable[[str], str]) -> Sequence[str]:
     if event.cancelled:
         back = f" {count} {files} could not be changed back: {names}." if count else ""
         return (f"The rewind was cancelled, and its file changes were undone.{back}",)
+    merged = merged_lines(event.restored, shown)
     if event.undone is not None:
         did = "Put back what statement {} had made of" if event.is_redo else "Undid what statement {} did to"
         lines = [f"{did.format(event.statement)} {count} {files}: {names}."] * bool(count)
-        return [*lines, *left_lines(event, shown)]
+        return [*lines, *merged, *left_lines(event, shown)]
     when = f"after statement {event.statement}" if event.statement else "at the beginning"
     lines = [f"Restored {count} {files} to {its} contents {when}: {names}."] * bool(count)
-    return [*lines, *left_lines(event, shown)]
+    return [*lines, *merged, *left_lines(event, shown)]
+
+
+def merged_lines(files: Iterable[FileToRestore], shown: Callable[[str], str], *, is_dry: bool = False) -> Sequence[str]:
+    """Return a sentence on the files of a rewind that somebody else had changed; none if there are none."""
+    found = [file for file in files if file.is_merged]
+    verb = "would be" if is_dry else "was" if len(found) == 1 else "were"
+    return [MERGED.format(len(found), verb, _names(found, shown))] if found else []
 
 
 def restored_names(event: Rewound, shown: Callable[[str], str]) -> str:

@@ -62,6 +62,14 @@ def files_of(events: Iterable[Event], execution: ExecutionId) -> Restorable:
     )
 
 
+def plan_of(events: Sequence[Event], begun: RewindBegun) -> Restorable:
+    """Return what a rewind, an undo or a redo that is on the log was to restore, as far as the log tells."""
+    before = events[: begun.seq]
+    if begun.undone is None:
+        return restorable(before[begun.since :])
+    return files_again(before, begun.undone) if begun.is_redo else files_of(before, begun.undone)
+
+
 def files_again(events: Sequence[Event], execution: ExecutionId) -> Restorable:
     """Return how to redo what was undone last of an execution."""
     for event in reversed(events):

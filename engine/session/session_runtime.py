@@ -47,6 +47,7 @@ from .model_calls.replies import ModelCallRecords
 from .parts import SessionParts
 from .past.branch_diff import BranchDiff, diff
 from .past.editing import Editing
+from .past.merging import Merger
 from .past.replaying import Replayer, RerunContext
 from .past.rewinding import FileRewinder, Head, Rewinder
 from .past.undoing import Undoer
@@ -176,7 +177,10 @@ class SessionRuntime:
             log=log, timeline=timeline, view=parts.view, environment=self.environment, preparer=self._preparer
         )
         self._editing = Editing(reruns, timeline=timeline, store=parts.store, head=self._head)
-        files = FileRewinder(log, parts.journal, parts.store, workspace, parts.facts, self.buffers, self._comparison)
+        merger = Merger(parts.store, workspace, parts.redactor.storable)
+        files = FileRewinder(
+            log, parts.journal, parts.store, workspace, parts.facts, self.buffers, self._comparison, merger
+        )
         self._rewinder = Rewinder(log, self._head, files)
         self._undoer = Undoer(log, timeline, self.environment, files)
 

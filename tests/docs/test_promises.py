@@ -34,6 +34,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "engine/session/test_undo_machine",
         "engine/session/test_rewinder",
         "engine/session/test_rewinding",
+        "engine/session/test_merging",
         "engine/session/tools/test_restoring",
         "engine/log/test_file_history",
     ),

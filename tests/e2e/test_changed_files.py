@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.session.commands.files import UNDO_GOES_ON
+from engine.session.commands.files import LEFT, SHOW_LEFT, UNDO_GOES_ON
 from engine.session.tools.bash import DENIED
 from engine.session.working_tree.changes import CUT_SHORT
 from tests.e2e.test_bash import wait_for
@@ -80,7 +80,7 @@ def test_what_a_command_did_before_the_agent_was_killed_is_named(tmp_path: Path,
         agent.prompt(session, "/undo")
         assert (tree / "a.txt").read_text() == "two\n"
         assert f"a.txt was not restored: {CUT_SHORT}." in words(cards(agent.updates())[-1])
-        assert agent.text().startswith(f"6 files could not be restored. {UNDO_GOES_ON}")
+        assert agent.text().startswith(f"{LEFT.format(6, 'files', SHOW_LEFT.format(session))} {UNDO_GOES_ON}")
 
 
 def test_git_works_in_the_sandbox_and_what_it_denies_is_named(tmp_path: Path, tree: Path) -> None:

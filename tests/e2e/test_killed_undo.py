@@ -1,6 +1,7 @@
 """Commands, undos, redos and rewinds that are killed at any instant: each file is as before or as after.
 
-The next opening finishes what had begun, and names what a command had changed.
+The next opening finishes what had begun, and names what a command had changed. Somebody else has changed some of the
+files since, so they are merged.
 """
 
 from __future__ import annotations
@@ -25,10 +26,13 @@ from tests.support.scripts import family, kill_each
 FILES: Final = 40
 LONGEST_SECONDS: Final = 0.25
 ACT: Final = (
-    "for i in $(seq 0 3 39); do echo two > f$i; done; rm f1 f4 f7; mv f10 moved; mkdir d; "
+    "for i in $(seq 0 3 39); do printf 'two\\n-\\nend\\n' > f$i; done; rm f1 f4 f7; mv f10 moved; mkdir d; "
     "for i in $(seq 9); do echo new > d/$i; done; chmod 755 f2 f5; ln -sfn f3 f8"
 )
 COMMAND: Final = f"bash({ACT!r})"
+OTHERS: Final = tuple(f"f{number}" for number in range(0, FILES, 6))
+"""Files that the command changes, and somebody else after it."""
+BY_HAND: Final = b"by hand\n"
 Tree = Mapping[str, tuple[int, bytes]]
 
 
@@ -45,7 +49,15 @@ def tree_of(project: Path) -> Tree:
 def make_files(project: Path) -> None:
     project.mkdir(parents=True)
     for number in range(FILES):
-        (project / f"f{number}").write_text("one\n")
+        (project / f"f{number}").write_text("one\n-\nend\n")
+
+
+def change_by_hand(project: Path, *trees: Tree) -> list[Tree]:
+    """Somebody else appends a line to some files; return the trees with that."""
+    for name in OTHERS:
+        with (project / name).open("ab") as file:
+            file.write(BY_HAND)
+    return [{path: (mode, data + BY_HAND * (path in OTHERS)) for path, (mode, data) in tree.items()} for tree in trees]
 
 
 def load(state: Path, session: str, project: Path) -> Agent:
@@ -72,6 +84,8 @@ def crash(folder: Path, seed: int) -> str:
     after = tree_of(project)
     if what == "/redo":
         agent.prompt(session, "/undo")
+    if what != "command":
+        before, after = change_by_hand(project, before, after)
     agent.begin_prompt(session, COMMAND if what == "command" else what)
     with contextlib.suppress(NoAnswerError):
         end = time.monotonic() + seconds

@@ -71,6 +71,7 @@ from engine.log.events.going_back import (
     FileLeft,
     FileToRestore,
     HeadMoved,
+    OwnContents,
     ReplayBegun,
     ReplayEnded,
     RewindBegun,
@@ -400,7 +401,8 @@ _BETWEEN: tuple[Item, ...] = (
     NodeChanged(obj_id=ObjId("view-2.1"), obj_type="view", delta="moved"),
 )
 
-_BACK = FileToRestore(path="/work/b.py", present_digest="b", wanted_digest="a")
+_OWN = OwnContents(present_digest="e", wanted_digest="f")
+_BACK = FileToRestore(path="/work/b.py", present_digest="b", wanted_digest="a", own=_OWN, is_merged=True)
 _LEFT = FileLeft(path="/else/c.txt", reason="it has changed since the session last wrote it")
 
 _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (

@@ -473,10 +473,14 @@ def _content_without(seen: AdoptedContent, left_out: dict[BlobDigest, str]) -> A
     return replace(seen, content=None, withheld=left_out[seen.content])
 
 
+_CONTENTS: Final = ("present", "wanted")
+
+
 def _file_without(file: FileToRestore, left_out: dict[BlobDigest, str]) -> FileToRestore:
     """Remove secret contents. Their digests stay, and show that they existed."""
-    kept = {name: None for name in ("present", "wanted") if getattr(file, name) in left_out}
-    return replace(file, **kept) if kept else file
+    kept = {name: None for name in _CONTENTS if getattr(file, name) in left_out}
+    own = file.own and replace(file.own, **{name: None for name in _CONTENTS if getattr(file.own, name) in left_out})
+    return replace(file, **kept, own=own)
 
 
 def _without_data(redactor: Redactor, event: Event) -> Event:

@@ -99,12 +99,27 @@ class ReplayEnded(Event, frozen=True, kw_only=True):
     detail: str = ""
 
 
+class OwnContents(Struct, frozen=True, kw_only=True):
+    """What the session alone would have in place of both contents of a file, if these have others' changes, too.
+
+    Contents and digests as in `FileToRestore`.
+    """
+
+    present: BlobDigest | None = None
+    present_digest: Exact = ""
+    wanted: BlobDigest | None = None
+    wanted_digest: Exact = ""
+
+
 class FileToRestore(Struct, frozen=True, kw_only=True):
     """One file of a rewind: what the session last wrote (`present`), and what to restore (`wanted`).
 
     `path` is its real path. Digests are xxh3 hex, empty for no file. `present` and `wanted` are contents as blobs, None
     for no file or if the content is not kept; a digest may then stand for the file's state (`unread-...`). Modes are
     permission bits, None if unknown. `source` is the path from which what is present was moved, usually empty.
+
+    If somebody else had changed the file and a rewind merged that, `own` has what is the session's of it. `is_merged`:
+    this is that rewind, `present` is what it found, and `wanted` is the result.
     """
 
     path: str
@@ -115,6 +130,8 @@ class FileToRestore(Struct, frozen=True, kw_only=True):
     wanted_digest: Exact = ""
     wanted_mode: int | None = None
     source: str = ""
+    own: OwnContents | None = None
+    is_merged: bool = False
 
 
 class FileLeft(Struct, frozen=True, kw_only=True):

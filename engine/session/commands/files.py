@@ -8,8 +8,10 @@ from functools import partial
 from typing import Final
 
 from ...core.errors import InvalidRequestError
+from ...core.ids import SessionId
 from ...core.text import code_span, cut_line, plural, printable
-from ...log.file_history import SHOWN_FILES, Restorable, left_lines
+from ...log.events.going_back import Rewound
+from ...log.file_history import SHOWN_FILES, Restorable, left_lines, merged_lines
 from ..past.patches import FileDelta, deltas_since
 from ..requests import DRY_RUN, MoveResult, UndoRequest, no_such_statement, statement_number
 from . import CommandContext
@@ -18,6 +20,8 @@ NO_FILES: Final = "No file changes are recorded on this branch."
 NO_FILES_SINCE: Final = "No file changes are recorded since statement {}."
 REDO_RETURNS: Final = "`/redo` takes this back."
 UNDO_GOES_ON: Final = "`/undo` goes back further."
+LEFT: Final = "{} {} could not be restored; {}"
+SHOW_LEFT: Final = "`rewindow changes {} --left` shows the difference."
 _SHOWN_CHARS: Final = 20
 _LISTED: Final = 50
 COUNTED_BYTES: Final = 1 << 20
@@ -50,17 +54,23 @@ def _words(argument: str, command: str) -> tuple[int | None, bool]:
 async def undo_or_redo(context: CommandContext, request: UndoRequest) -> str:
     result = await context.perform(request)
     assert isinstance(result, MoveResult)
-    return "\n".join(undo_lines(result, request, context.runtime.parts.cwd))
+    parts = context.runtime.parts
+    return "\n".join(undo_lines(result, request, parts.cwd, parts.session_id))
 
 
-def undo_lines(result: MoveResult, request: UndoRequest, cwd: str) -> Sequence[str]:
+def undo_lines(result: MoveResult, request: UndoRequest, cwd: str, session: SessionId) -> Sequence[str]:
     """What an undo or a redo did, or would do. What was done is shown as an act, with the names."""
     if result.rewound is None:
         return would_lines("redo" if request.is_redo else "undo", result.written, cwd)
-    left = len(result.rewound.left)
-    said = f"{left} {plural(left, 'file')} could not be restored. " if left else ""
+    said = left_sentence(result.rewound, session)
     other = REDO_RETURNS if result.rewound.restored and not request.is_redo else UNDO_GOES_ON
-    return [f"{said}{other} Names and the conversation are unchanged."]
+    return [f"{said}{' ' if said else ''}{other} Names and the conversation are unchanged."]
+
+
+def left_sentence(rewound: Rewound, session: SessionId) -> str:
+    """How many files stayed, and how to see what is different, or ""."""
+    left = len(rewound.left)
+    return LEFT.format(left, plural(left, "file"), SHOW_LEFT.format(session)) if left else ""
 
 
 def would_lines(verb: str, found: Restorable, cwd: str) -> Sequence[str]:
@@ -69,7 +79,8 @@ def would_lines(verb: str, found: Restorable, cwd: str) -> Sequence[str]:
     names = ", ".join(code_span(printable(os.path.relpath(path, cwd))) for path in paths[:SHOWN_FILES])
     rest = f" and {len(paths) - SHOWN_FILES} more" if len(paths) > SHOWN_FILES else ""
     lines = [f"This would {verb} {len(paths)} {plural(len(paths), 'file')}: {names}{rest}."] if paths else []
-    return [*lines, *left_lines(found, partial(os.path.relpath, start=cwd))]
+    shown = partial(os.path.relpath, start=cwd)
+    return [*lines, *merged_lines(found.files, shown, is_dry=True), *left_lines(found, shown)]
 
 
 def changes_glance(context: CommandContext, argument: str) -> str:

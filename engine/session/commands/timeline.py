@@ -35,7 +35,7 @@ from ..requests import (
     statement_number,
 )
 from . import CommandContext
-from .files import would_lines
+from .files import left_sentence, would_lines
 
 # --- /branch and /rewind ----------------------------------------------------------------------------------------------
 
@@ -57,7 +57,7 @@ async def branch(context: CommandContext, argument: str) -> str:
 async def switch_to(context: CommandContext, request: SwitchRequest) -> str:
     gone = await context.perform(request)
     assert isinstance(gone, MoveResult)
-    return f"{_where(context)}.{_files(gone)}"
+    return f"{_where(context)}.{_files(context, gone)}"
 
 
 async def rewind(context: CommandContext, argument: str) -> str:
@@ -84,8 +84,8 @@ async def rewind_to(context: CommandContext, request: RewindRequest) -> str:
     if request.is_dry:
         return "\n".join(preview_lines(request.statement, gone.written, context.runtime.parts.cwd))
     if request.conversation:
-        return f"{_where(context)}.{_undone(before, context.cells)}{_files(gone)}"
-    return f"{_left_out(request.statement, len(before))}; the conversation is unchanged.{_files(gone)}"
+        return f"{_where(context)}.{_undone(before, context.cells)}{_files(context, gone)}"
+    return f"{_left_out(request.statement, len(before))}; the conversation is unchanged.{_files(context, gone)}"
 
 
 def preview_lines(statement: int, found: Restorable, cwd: str) -> Sequence[str]:
@@ -121,16 +121,15 @@ def _left_out(statement: int, last: int) -> str:
     return f"{which} left out, and {_REBUILT} ({again} puts one back)"
 
 
-def _files(gone: MoveResult) -> str:
+def _files(context: CommandContext, gone: MoveResult) -> str:
     """Say what became of the files, after a space. What was restored is shown as an act, with the names."""
-    sentence = _files_sentence(gone)
+    sentence = _files_sentence(context, gone)
     return f" {sentence}" if sentence else ""
 
 
-def _files_sentence(gone: MoveResult) -> str:
+def _files_sentence(context: CommandContext, gone: MoveResult) -> str:
     if gone.rewound is not None:
-        left = len(gone.rewound.left)
-        return f"{left} {plural(left, 'file')} could not be restored." if left else ""
+        return left_sentence(gone.rewound, context.runtime.parts.session_id)
     written = len(gone.written.files) + len(gone.written.left)
     if not written:
         return "No files needed restoring."

@@ -1,8 +1,9 @@
 """What a session has changed in its files, as one patch that `git apply` takes.
 
 For each file the content before the session's first change is compared with that after its last one, as the log has
-them; nothing is read from disk. A content that is no UTF-8 is a literal of git's binary format, so that the patch is
-text. Must not know commands.
+them; nothing is read from disk. What the last undo or rewind left is compared on the disk with what would have come
+back (`deltas_left`). A content that is no UTF-8 is a literal of git's binary format, so that the patch is text. Must
+not know commands.
 """
 
 from __future__ import annotations
@@ -22,17 +23,21 @@ from ...core.domain import is_inside
 from ...core.errors import StoreError
 from ...core.execution import DIRECTORY, LINK
 from ...core.text import plural
+from ...files.safe_open import LARGEST
 from ...log.branches import end_after
 from ...log.events import Event
-from ...log.events.going_back import FileToRestore
+from ...log.events.going_back import FileLeft, FileToRestore, RewindBegun, Rewound
 from ...log.file_history import is_unknown, restorable
 from ...log.redaction import Redactor
 from ...log.store_protocol import Store
+from ...log.undo_steps import plan_of
+from ..tool_records import file_state, link_state
 
 _CONTEXT: Final = 3
 _DIFFED_CHARS: Final = 8 << 20
 """Of both contents of a file that are compared line by line; of longer ones a patch replaces all lines."""
 _NOT_STORED: Final = "a content is not stored"
+_DIRECTORY: Final = "it is a directory now"
 _LOST: Final = "its contents are not in the store"
 OUTSIDE: Final = "it is outside of the directory that the patch is for"
 NOT_UTF8: Final = "its name is not UTF-8"
@@ -46,6 +51,9 @@ _LITERAL_BYTES: Final = 52
 _LETTERS: Final = 26
 _PLAIN: Final = range(0x20, 0x7F)
 _SPECIAL: Final = {ord('"'): '\\"', ord("\\"): "\\\\", ord("\n"): "\\n", ord("\t"): "\\t", ord("\r"): "\\r"}
+
+
+_OWN: Final = ("present", "present_digest", "wanted", "wanted_digest")
 
 
 class FileDelta(Struct, frozen=True):
@@ -117,9 +125,68 @@ def deltas_since(
         return None
     found = restorable(events[end:])
     files = [file for file in found.files if not {file.present_digest, file.wanted_digest} <= {"", DIRECTORY}]
-    deltas = [_delta(file, store, redactor) for file in files]
-    unknown = [FileDelta(left.path, None, None, _FILE_MODE, _FILE_MODE, left.reason) for left in found.left]
+    deltas = [_delta(_of_session(file), store, redactor) for file in files]
+    unknown = [_unknown(left) for left in found.left]
     return sorted([*deltas, *unknown], key=lambda each: each.path)
+
+
+def deltas_left(events: Sequence[Event], store: Store, redactor: Redactor) -> Sequence[FileDelta]:
+    """Return how the files that the last undo, redo or rewind left differ from what it was to restore, by path. Blocks.
+
+    The content before is the present one. `events` are a whole log.
+    """
+    begun: RewindBegun | None = None
+    paths: frozenset[str] = frozenset()
+    last: RewindBegun | None = None
+    for event in events:
+        match event:
+            case RewindBegun():
+                begun = event
+            case Rewound(cancelled=False, left=left):
+                last, paths = begun, frozenset(each.path for each in left)
+            case _:
+                pass
+    if last is None:
+        return []
+    found = plan_of(events, last)
+    files = {file.path: file for file in found.files if file.path in paths and file.wanted_digest != DIRECTORY}
+    deltas = [each for file in files.values() if (each := _left_delta(file, store, redactor)) is not None]
+    unknown = [_unknown(left) for left in found.left if left.path in paths]
+    return sorted([*deltas, *unknown], key=lambda each: each.path)
+
+
+def _unknown(left: FileLeft) -> FileDelta:
+    return FileDelta(left.path, None, None, _FILE_MODE, _FILE_MODE, left.reason)
+
+
+def _left_delta(file: FileToRestore, store: Store, redactor: Redactor) -> FileDelta | None:
+    """Return how a file becomes what was to be restored; None if it is that."""
+    is_link = os.path.islink(file.path)
+    there = link_state(file.path) if is_link else file_state(file.path, LARGEST)
+    if there.digest == file.wanted_digest:
+        return None
+    found = replace(file, present_digest=there.digest, present_mode=there.mode)
+    before_mode, after_mode = (
+        _mode(found.present_digest, found.present_mode),
+        _mode(file.wanted_digest, file.wanted_mode),
+    )
+    delta = FileDelta(file.path, there.data, None, before_mode, after_mode, there.reason)
+    if delta.reason or os.path.isdir(file.path):
+        return replace(delta, before=None, reason=delta.reason or _DIRECTORY)
+    if is_unknown(file.wanted, file.wanted_digest):
+        return replace(delta, before=None, reason=_NOT_STORED)
+    try:
+        after = None if file.wanted is None else store.blob_get(file.wanted)
+    except (KeyError, StoreError):
+        return replace(delta, before=None, reason=_LOST)
+    if any(each is not None and redactor.storable(each) is None for each in (there.data, after)):
+        return replace(delta, before=None, reason=_SECRET)
+    return replace(delta, after=after)
+
+
+def _of_session(file: FileToRestore) -> FileToRestore:
+    """Return a file without changes by somebody else that a rewind has merged."""
+    return file if file.own is None else replace(file, **{name: getattr(file.own, name) for name in _OWN})
 
 
 def _delta(file: FileToRestore, store: Store, redactor: Redactor) -> FileDelta:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 import anyio
@@ -45,6 +46,7 @@ from ..tools import Replaced, Workspace, restore
 from ..working_tree.baseline import Baseline
 from ..working_tree.changes import TreeComparison, close_acts
 from .left_files import ONLY_COPY, Claims, OnlyCopies, leaving, why_protected, why_unknown, without_protected
+from .merging import Merger
 
 T = TypeVar("T")
 _INTERRUPTED: Final = RunStop(reason="interrupted", cause="cancelled", detail="another branch goes on from here")
@@ -198,7 +200,8 @@ _LOST: Final = "its earlier content is not in the store"
 class FileRewinder:
     """Restores the files of one session to an earlier position of its log.
 
-    `buffers` are the editor's, if attached. `comparison` tells other sessions that this one writes.
+    `buffers` are the editor's, if attached. `comparison` tells other sessions that this one writes. Without a `merger`,
+    files that somebody else has changed stay.
 
     The plan is durable before the first file is replaced, each file is replaced atomically, and the end is recorded. So
     after a kill the next open finishes it, and each file has the old or the new content. A cancel restores what was
@@ -218,6 +221,7 @@ class FileRewinder:
         facts: SessionFacts,
         buffers: EditorBuffers | None = None,
         comparison: TreeComparison | None = None,
+        merger: Merger | None = None,
     ) -> None:
         self._log = log
         self._journal = journal
@@ -226,6 +230,7 @@ class FileRewinder:
         self._facts = facts
         self._buffers = buffers
         self._comparison = comparison
+        self._merger = merger
         self._spares_protected = False
         """Whether files that other programs run are left alone."""
         self._claims = Claims((), facts)
@@ -245,6 +250,16 @@ class FileRewinder:
     def ordered(self, found: Restorable) -> Restorable:
         """Return the files in the order in which they can be restored, without those that must stay as they are."""
         return leaving(found, why_unknown)
+
+    async def merged(self, found: Restorable, *, is_dry: bool = False) -> Restorable:
+        """Return the plan with what somebody else has changed merged, or left. With `is_dry`, only to be looked at."""
+        if self._merger is None:
+            return found
+        changed = await anyio.to_thread.run_sync(self._merger.changed, found)
+        unsaved = {path: await self._why_unsaved(path) for path in changed}
+        free = [path for path in changed if not unsaved[path]]
+        plan = leaving(found, lambda file: unsaved.get(file.path, ""))
+        return await anyio.to_thread.run_sync(partial(self._merger.merge, plan, free, is_dry=is_dry)) if free else plan
 
     async def rewind(self, begun: RewindBegun, *, protected: bool = True) -> Rewound:
         """Carry out a plan, recorded by `begun`; return its end, not yet recorded.
@@ -345,19 +360,19 @@ class FileRewinder:
 
         Those that had another content are added to `replaced`, even if a cancel or a defect ends this.
         """
-        reasons: dict[str, str] = {}
-        for file in files:
-            try:
-                is_unsaved = (
-                    self._buffers is not None and await self._buffers.unsaved(file.path, changes=True) is not None
-                )
-                reasons[file.path] = _UNSAVED if is_unsaved else ""
-            except (OSError, ValueError) as error:
-                reasons[file.path] = _reason(error)
+        reasons = {file.path: await self._why_unsaved(file.path) for file in files}
         free = [file for file in files if not reasons[file.path]]
         async with nullcontext() if self._buffers is None else self._buffers.acting():
             await anyio.to_thread.run_sync(self._restore_each, free, reasons, replaced)
         return reasons
+
+    async def _why_unsaved(self, path: str) -> str:
+        """Return why the editor's text of a file must not be lost, or ""."""
+        try:
+            unsaved = None if self._buffers is None else await self._buffers.unsaved(path, changes=True)
+        except (OSError, ValueError) as error:
+            return _reason(error)
+        return "" if unsaved is None else _UNSAVED
 
     def _restore_each(
         self, files: Sequence[FileToRestore], reasons: dict[str, str], replaced: list[FileToRestore]
@@ -381,7 +396,7 @@ class FileRewinder:
             raise OSError(_LOST) from None
         if is_unknown(file.wanted if wanted is not None else None, file.wanted_digest):  # an export leaves it out
             raise OSError(_LOST)
-        is_trusted = not self._spares_protected and not self._claims.has(file)
+        is_trusted = not self._spares_protected and not file.is_merged and not self._claims.has(file)
         return restore(self._workspace, file, wanted, is_trusted=is_trusted)
 
 
@@ -408,6 +423,7 @@ class Rewinder:
         """
         # Before the plan is recorded, because another process may have to finish it.
         found = await self._plan(goal, spares_protected=files and not protected)
+        found = await self._files.merged(found) if files else found
         begun = None
         if files and (found.files or found.left):
             begun = RewindBegun(
@@ -426,8 +442,11 @@ class Rewinder:
     async def look(
         self, goal: Destination, request: ActiveRequest, *, files: bool, protected: bool = True
     ) -> MoveResult:
-        """Return what `go` would do, as far as the log knows: a file that someone else has changed would stay."""
-        found = await self._plan(goal, spares_protected=not protected) if files else Restorable((), ())
+        """Return what `go` would do, as far as can be told before."""
+        found = Restorable((), ())
+        if files:
+            found = await self._plan(goal, spares_protected=not protected)
+            found = await self._files.merged(found, is_dry=True)
         request.append_message()
         return MoveResult(found, None)
 

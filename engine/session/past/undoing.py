@@ -52,6 +52,7 @@ class Undoer:
         found = self._files.ordered(found)
         if not request.protected:
             found = await anyio.to_thread.run_sync(self._files.without_protected, found)
+        found = await self._files.merged(found, is_dry=request.is_dry)
         if request.is_dry:
             active.append_message()
             return MoveResult(found, None)

@@ -20,7 +20,7 @@ from .fetch import Download
 from .landing import land
 from .plan import Planned
 from .read import Reading, SeenFiles
-from .restoring import UNTRUSTED, Replaced, restore
+from .restoring import CHANGED, CHANGED_MODE, UNTRUSTED, Replaced, restore
 from .tree import TreeAct
 from .workspace import REPLACED, Workspace, name_text
 
@@ -58,6 +58,8 @@ OPERATIONS: Final = {
 """By the names of the rows in `toolbox`."""
 
 __all__ = [
+    "CHANGED",
+    "CHANGED_MODE",
     "OPERATIONS",
     "REPLACED",
     "UNTRUSTED",

@@ -25,8 +25,8 @@ from .landing import identity_of, placed, remove, replace_file
 from .workspace import REPLACED, Workspace
 
 _PERMISSIONS: Final = 0o777
-_CHANGED: Final = "it has changed since the session last wrote it"
-_MODE: Final = "its permissions have changed since the session last wrote it: {:o} -> {:o}"
+CHANGED: Final = "it has changed since the session last wrote it"
+CHANGED_MODE: Final = "its permissions have changed since the session last wrote it: {:o} -> {:o}"
 _SPECIAL: Final = "set-user-id, set-group-id and sticky bits are not given back"
 _ATTRIBUTES: Final = "it got attributes since the session last wrote it: {}"
 _REMOVED: Final = "it was removed since the session last wrote it"
@@ -79,7 +79,7 @@ def restore(
             return _restore(target.place, file, wanted, workspace)
     except OSError as error:
         if error.errno == errno.ESTALE:  # whose message is advice for a statement
-            raise OSError(errno.ESTALE, _CHANGED, file.path) from None
+            raise OSError(errno.ESTALE, CHANGED, file.path) from None
         raise
 
 
@@ -90,7 +90,7 @@ def _restore(place: Place, file: FileToRestore, wanted: bytes | None, workspace:
     if file.present_digest not in found.digests:
         if found.state is None:
             raise FileNotFoundError(errno.ENOENT, _REMOVED, file.path)
-        raise OSError(errno.ESTALE, _CHANGED, file.path)
+        raise OSError(errno.ESTALE, CHANGED, file.path)
     is_file = found.state is not None and stat.S_ISREG(found.state.st_mode)
     if found.state is not None and is_file:
         _check_rights(place, file, found.state)
@@ -132,7 +132,7 @@ def _restore_mode(place: Place, file: FileToRestore, found: _Found) -> Replaced 
     pin = os.open(place.name, PIN | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.directory)
     try:
         if identity_of(os.fstat(pin)) != identity_of(state):
-            raise OSError(errno.ESTALE, _CHANGED, file.path)
+            raise OSError(errno.ESTALE, CHANGED, file.path)
         set_mode(pin, given)
     finally:
         os.close(pin)
@@ -192,7 +192,7 @@ def _check_rights(place: Place, file: FileToRestore, seen: os.stat_result) -> No
     present, expected = stat.S_IMODE(seen.st_mode), file.present_mode
     # Bits beyond the permissions may be gone, because a replacement by another owner does not keep them.
     if expected is not None and ((present ^ expected) & _PERMISSIONS or present & ~expected & ~_PERMISSIONS):
-        raise OSError(errno.EBUSY, _MODE.format(expected, present), file.path)
+        raise OSError(errno.EBUSY, CHANGED_MODE.format(expected, present), file.path)
     if file.wanted_digest:
         return
     with place.opened() as opened:

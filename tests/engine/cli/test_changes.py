@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.cli.changes import NONE_LEFT
 from engine.cli.commands import complaint
+from engine.log.file_history import MERGED
+from engine.session.past.merging import NOT_TEXT, SAME_LINES
 from engine.session.past.undoing import NOTHING_TO_REDO
 from tests.engine.cli.test_going_back import session_of
 from tests.support.commands import Home
@@ -37,6 +40,7 @@ def test_undo_and_redo_in_a_shell(empty: Home, project: Path) -> None:
     assert again == {
         "done": True,
         "files": [str(project / each) for each in ("d", "d/n", "b.bin", "a.txt")],
+        "merged": [],
         "left": {},
     }
     assert (project / "d" / "n").read_text() == "n\n"
@@ -72,3 +76,42 @@ def test_changes_are_listed_and_make_a_patch(empty: Home, project: Path, tmp_pat
         "n": b"n\n",
     }
     assert empty.run("changes", session, "--since", "9").returncode == 1
+
+
+def test_merges_and_what_was_left_are_said_in_a_shell(empty: Home, project: Path) -> None:
+    lines = "".join(f"{number}\n" for number in range(9))
+    for name in ("a.txt", "b.txt"):
+        (project / name).write_text(lines)
+    (project / "c").write_bytes(b"one\0")
+    session = session_of(empty, project, "bash('sed -i s/4/FOUR/ a.txt b.txt; printf two > c')")
+    (project / "a.txt").write_text(lines.replace("4", "FOUR") + "mine\n")
+    (project / "b.txt").write_text(lines.replace("4", "4 is four"))
+    (project / "c").write_bytes(b"three")
+    assert empty.run("changes", session, "--left").stdout == f"{NONE_LEFT}\n"
+    dry = empty.run("undo", session, "--dry-run").stdout.splitlines()
+    assert dry[0] == "This would undo 1 file: `a.txt`."
+    assert dry[1:] == [
+        MERGED.format(1, "would be", "a.txt"),
+        f"b.txt was not restored: {SAME_LINES}.",
+        f"c was not restored: {NOT_TEXT}.",
+    ]
+    said = empty.run("undo", session).stdout.splitlines()
+    assert said[1] == MERGED.format(1, "was", "a.txt")
+    assert (project / "a.txt").read_text() == lines + "mine\n"
+    command = said[-1].split("`")[1].split()
+    assert command[0] == "rewindow"
+    shown = empty.run(*command[1:])
+    assert (shown.returncode, shown.stderr) == (0, "")
+    subprocess.run(["git", "apply"], input=shown.stdout, cwd=project, text=True, check=True)
+    assert (project / "b.txt").read_text() == lines
+    assert (project / "c").read_bytes() == b"one\0"
+    assert empty.run("changes", session, "--left").stdout == f"{NONE_LEFT}\n"
+    assert empty.run("changes", session, "--left", "--json").returncode == 2
+
+
+def test_merges_are_listed_for_programs(empty: Home, project: Path) -> None:
+    session = session_of(empty, project, "bash('echo two >> a.txt')")
+    (project / "a.txt").write_text("zero\none\ntwo\n")
+    found = json.loads(empty.run("rewind", session, "--to", "0", "--json").stdout)
+    assert found["merged"] == found["restored"] == [str(project / "a.txt")]
+    assert (project / "a.txt").read_text() == "zero\none\n"

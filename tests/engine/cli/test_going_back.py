@@ -15,6 +15,7 @@ import pytest
 
 from engine.core.clock import SystemClock
 from engine.log.store import open_store
+from engine.session.commands.files import SHOW_LEFT
 from engine.session.commands.timeline import NO_FILES_TO_RESTORE
 from tests.support.commands import COMMAND, Home
 from tests.support.sessions import session_in, value_of
@@ -86,7 +87,7 @@ def test_session_goes_back_and_branches_are_listed_and_compared(empty: Home, pro
         assert same.stdout.splitlines()[1:] == [NO_FILES_TO_RESTORE]
     found = json.loads(empty.run("rewind", session, "--to", "2", "--dry-run", "--json").stdout)
     paths = [str(project / name) for name in ("x.txt", "only-3")]
-    assert found == {"done": False, "branch": "main", "statement": 2, "restored": paths, "left": {}}
+    assert found == {"done": False, "branch": "main", "statement": 2, "restored": paths, "merged": [], "left": {}}
     assert (project / "x.txt").read_text() == "3\n"
     (project / "only-3").write_text("by hand")
     done = empty.run("rewind", session[:12], "--to", "2")
@@ -95,10 +96,18 @@ def test_session_goes_back_and_branches_are_listed_and_compared(empty: Home, pro
         "The session is now at the end of statement 2, on branch b1.",
         "Restored 1 file to its contents after statement 2: x.txt.",
         "only-3 was not restored: it has changed since the session last wrote it.",
+        SHOW_LEFT.format(session[:12]),
     ]
     assert (project / "x.txt").read_text() == "2\n"
     back = empty.run("rewind", session, "--to", "0", "--json", "--keep-files")
-    assert json.loads(back.stdout) == {"done": True, "branch": "b2", "statement": 0, "restored": [], "left": {}}
+    assert json.loads(back.stdout) == {
+        "done": True,
+        "branch": "b2",
+        "statement": 0,
+        "restored": [],
+        "merged": [],
+        "left": {},
+    }
     assert is_documented("rewind", json.loads(back.stdout))
     assert empty.run("branches", session).stdout.splitlines() == [
         "branch  from          statements",

@@ -7,14 +7,15 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from engine.core.execution import UNREAD
 from engine.core.ids import BlobDigest, ExecutionId, Seq, ToolCallId
 from engine.log.events import Event
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import FileTouched, FileWritten
-from engine.log.events.going_back import FileLeft, FileToRestore, RewindBegun, Rewound
-from engine.log.file_history import SHOWN_FILES, open_rewind, restorable, reversed_, rewound_lines
+from engine.log.events.going_back import FileLeft, FileToRestore, OwnContents, RewindBegun, Rewound
+from engine.log.file_history import MERGED, SHOWN_FILES, is_merge_due, open_rewind, restorable, reversed_, rewound_lines
 
 E = ExecutionId("ex")
 UNKEPT = "its earlier content is not stored, because"
@@ -60,6 +61,53 @@ def test_what_rewinds_did_counts_as_writes() -> None:
     assert restorable([back, wrote("a", "1", "5")]).files == (restored("a", "5", "2"),)
     given_up = Rewound(statement=1, cancelled=True)
     assert restorable([wrote("a", "1", "2"), given_up]).files == (restored("a", "2", "1"),)
+
+
+def merge(path: str, own: tuple[str, str], found: str, result: str) -> FileToRestore:
+    """A rewind of what the session did, with `found` there, which has somebody else's changes as the result has."""
+    present, wanted = own
+    part = OwnContents(present=blob(present), present_digest=present, wanted=blob(wanted), wanted_digest=wanted)
+    return replace(restored(path, found, result), own=part, is_merged=True)
+
+
+def planned(*events: Event) -> FileToRestore:
+    (file,) = restorable(events).files
+    return file
+
+
+def test_merged_changes_of_others_stay_out_of_what_is_undone() -> None:
+    undone = Rewound(statement=1, restored=(merge("a", ("2", "1"), "2+x", "1+x"),))
+    # What the session did is undone already.
+    assert restorable([wrote("a", "1", "2"), undone]).files == ()
+    # The moment before the merge comes back exactly.
+    back = planned(undone)
+    assert (back.present_digest, back.wanted_digest, back.is_merged) == ("1+x", "2+x", False)
+    assert not is_merge_due(back)
+    # A moment before the session's write has no change by others, so that has to be merged again.
+    older = planned(wrote("a", "0", "1"), wrote("a", "1", "2"), undone)
+    assert older.own == OwnContents(present=blob("1"), present_digest="1", wanted=blob("0"), wanted_digest="0")
+    assert (older.present_digest, older.wanted_digest, older.is_merged) == ("1+x", "0", False)
+    assert is_merge_due(older)
+
+
+def test_redone_merge_has_the_changes_of_others() -> None:
+    undone = merge("a", ("2", "1"), "2+x", "1+x")
+    events = wrote("a", "1", "2"), Rewound(statement=1, restored=(undone,))
+    redone = planned(*events, Rewound(statement=1, restored=(reversed_(undone),)))
+    assert (redone.present_digest, redone.wanted_digest) == ("2+x", "1")
+    assert redone.own == OwnContents(present=blob("2"), present_digest="2", wanted=blob("1"), wanted_digest="1")
+    assert is_merge_due(redone)
+
+
+def test_write_after_a_merge_takes_it_over() -> None:
+    undone = Rewound(statement=1, restored=(merge("a", ("2", "1"), "2+x", "1+x"),))
+    assert planned(wrote("a", "1", "2"), undone, wrote("a", "1+x", "3")) == restored("a", "3", "1")
+    assert planned(undone, wrote("a", "1+x", "3")) == restored("a", "3", "2+x")
+
+
+def test_merge_that_gives_what_was_wanted_is_no_change_by_others() -> None:
+    undone = Rewound(statement=1, restored=(merge("a", ("2", "1"), "2+x", "1"),))
+    assert not is_merge_due(planned(wrote("a", "0", "1"), wrote("a", "1", "2"), undone))
 
 
 def set_mode(path: str, mode: object, status: str = "ok", tool: str = "chmod") -> list[Event]:
@@ -172,6 +220,14 @@ SAID: dict[str, tuple[Rewound, list[str]]] = {
     "two": (
         Rewound(statement=0, restored=files("a", "b\n")),
         ["Restored 2 files to their contents at the beginning: a, b\\n."],
+    ),
+    "merged": (
+        Rewound(statement=3, restored=(*files("a"), merge("b", ("2", "1"), "2+x", "1+x"))),
+        ["Restored 2 files to their contents after statement 3: a, b.", MERGED.format(1, "was", "b")],
+    ),
+    "merged undo": (
+        Rewound(statement=3, undone=E, restored=(merge("b", ("2", "1"), "2+x", "1+x"),) * 2),
+        ["Undid what statement 3 did to 1 file: b.", MERGED.format(2, "were", "b")],
     ),
     "left": (Rewound(statement=3, left=(LEFT,)), ["mine was not restored: it has unsaved changes in the editor."]),
     "given up": (

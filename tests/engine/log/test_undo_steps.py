@@ -9,7 +9,7 @@ from engine.core.ids import ExecutionId, Seq, ToolCallId
 from engine.log.events import Event
 from engine.log.events.execution import FileWritten
 from engine.log.events.going_back import FileToRestore, RewindBegun, Rewound
-from engine.log.undo_steps import Steps, files_again, files_of, steps_of
+from engine.log.undo_steps import Steps, files_again, files_of, plan_of, steps_of
 
 
 def wrote(name: str, path: str = "/f") -> FileWritten:
@@ -64,6 +64,25 @@ def test_files_of_one_execution_alone() -> None:
     events = log(wrote("a"), wrote("b"), wrote("b", "/g"))
     found = files_of(events, ExecutionId("b"))
     assert {each.path for each in (*found.files, *found.left)} == {"/f", "/g"}
+
+
+def test_plan_of_what_was_done_is_found_again() -> None:
+    of, file = ExecutionId("a"), FileToRestore(path="/f", present_digest="now", wanted_digest="then")
+    begun = RewindBegun(statement=1, since=Seq(1))
+    ended = Rewound(statement=1, undone=of, restored=(file,))
+    events = log(
+        wrote("a"),
+        wrote("b"),
+        begun,
+        wrote("a", "/g"),
+        replace(begun, undone=of),
+        ended,
+        replace(begun, undone=of, is_redo=True),
+    )
+    rewind, undo, redo = (each for each in events if isinstance(each, RewindBegun))
+    assert plan_of(events, rewind) == files_of(events[:2], ExecutionId("b"))
+    assert [each.path for each in plan_of(events, undo).left] == ["/f", "/g"]
+    assert [each.present_digest for each in plan_of(events, redo).files] == ["then"]
 
 
 def test_redo_brings_back_what_the_last_undo_took() -> None:

@@ -20,7 +20,9 @@ from engine.log.events.going_back import BranchCreated, FileToRestore, HeadMoved
 from engine.log.redaction import Storable
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import Store
+from engine.session.commands.files import LEFT, SHOW_LEFT
 from engine.session.past import rewinding
+from engine.session.past.merging import SAME_LINES
 from tests.support.fixed import FixedClock
 from tests.support.models import AnsweringModel, runs
 from tests.support.sessions import answer_to, events_of, session_in, sessions_of, value_of
@@ -246,11 +248,11 @@ async def test_foreign_change_is_left_and_the_model_told(tmp_path: Path) -> None
         session.set_mode("auto")
         await session.accept("go").end()
         (tmp_path / "project" / "a").write_text("by hand")
-        assert (await answer_to(session, "/rewind 1")).endswith("1 file could not be restored.")
+        assert LEFT.format(1, "file", SHOW_LEFT.format(session.session_id)) in await answer_to(session, "/rewind 1")
         assert files(session) == {"a": "by hand", "b": "1"}
         await session.accept("and now?").end()
         tail = model.prompts[-1].tail
-        assert f"{tmp_path}/project/a was not restored: it has changed since the session last wrote it." in tail
+        assert f"{tmp_path}/project/a was not restored: {SAME_LINES}." in tail
         assert "Restored 1 file to its contents after statement 1" in tail
 
 

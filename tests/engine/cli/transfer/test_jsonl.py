@@ -27,7 +27,7 @@ from engine.core.execution import KeptGroup
 from engine.core.ids import ExecutionId, Seq, SessionId, StatementId, ToolCallId
 from engine.log.events import Event
 from engine.log.events.execution import StatementRecorded, ValuesKept
-from engine.log.events.going_back import FileLeft, FileToRestore, RewindBegun, Rewound
+from engine.log.events.going_back import FileLeft, FileToRestore, OwnContents, RewindBegun, Rewound
 from engine.log.events.session import ConfigChanged, ModeChanged, PermissionAnswered
 from engine.log.facts import SessionFacts
 from engine.log.permissions import StatementSubject
@@ -217,7 +217,8 @@ def test_secret_content_of_a_rewind_is_omitted_and_digests_stay(store: Store) ->
     heard = begun(store, A, events=1)
     secret, fine = store.blob_put(b"KEY=s3cret-of-ours"), store.blob_put(b"KEY=none")
     file = FileToRestore(path="/a", present=secret, present_digest="11", wanted=fine, wanted_digest="22")
-    back = FileToRestore(path="/b", present=fine, present_digest="22", wanted=secret, wanted_digest="11")
+    own = OwnContents(present=fine, present_digest="22", wanted=secret, wanted_digest="11")
+    back = FileToRestore(path="/b", present=fine, present_digest="22", wanted=secret, wanted_digest="11", own=own)
     store.submit(A, RewindBegun(seq=Seq(1), statement=1, since=Seq(0), files=(file, back)))
     store.submit(A, Rewound(seq=Seq(2), statement=1, restored=(file, back)))
     heard.wait_for(2)
@@ -227,7 +228,14 @@ def test_secret_content_of_a_rewind_is_omitted_and_digests_stay(store: Store) ->
     _, started, ended, _ = other.load(A)
     assert isinstance(started, RewindBegun)
     assert isinstance(ended, Rewound)
-    assert started.files == ended.restored == (replace(file, present=None), replace(back, wanted=None))
+    assert (
+        started.files
+        == ended.restored
+        == (
+            replace(file, present=None),
+            replace(back, wanted=None, own=replace(own, wanted=None)),
+        )
+    )
     store.close()
 
 
