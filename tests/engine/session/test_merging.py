@@ -11,9 +11,10 @@ import pytest
 from engine import Session
 from engine.log.events.going_back import FileToRestore, RewindBegun, Rewound
 from engine.log.file_history import MERGED
+from engine.log.store.memory import MemoryStore
 from engine.session.past import rewinding
 from engine.session.past.merging import MOST_BYTES, NOT_TEXT, PROTECTED, SAME_LINES, SECRET
-from engine.session.tools import CHANGED, CHANGED_MODE
+from engine.session.tools import CHANGED, CHANGED_MODE, Workspace
 from tests.support.sessions import answer_to, events_of, session_in, value_of
 
 pytestmark = pytest.mark.anyio
@@ -146,17 +147,23 @@ async def test_secret_is_not_kept_for_a_merge(tmp_path: Path) -> None:
         assert path.read_text() == f"{WRITTEN}sk-proj-secret-17\n"
 
 
-async def test_dry_run_says_what_would_be_merged(tmp_path: Path) -> None:
+async def test_dry_run_says_what_would_be_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[bytes] = []
+    put = MemoryStore.blob_put
+    monkeypatch.setattr(MemoryStore, "blob_put", lambda store, data: kept.append(data) or put(store, data))
     async with session_in(tmp_path) as session:
-        path, other = await changed(session), await changed(session, "b")
+        other, path = await changed(session, "b"), await changed(session)
         path.write_text(BOTH)
         other.write_text(LINES.replace("two", "2"))
         for command in ("/undo --dry-run", "/rewind 0 --dry-run"):
             answer = await answer_to(session, command)
-            assert SAME_LINES in answer
-            assert (MERGED.format(1, "would be", "a") in answer) == (command != "/undo --dry-run")
+            assert MERGED.format(1, "would be", "a") in answer
+            assert (SAME_LINES in answer) == (command != "/undo --dry-run")
         assert (path.read_text(), other.read_text()) == (BOTH, LINES.replace("two", "2"))
         assert not events_of(session, RewindBegun)
+        assert BOTH.encode() not in kept
+        await session.rewind(0)
+        assert BOTH.encode() in kept
 
 
 # --- what follows a merge ---------------------------------------------------------------------------------------------
@@ -218,21 +225,51 @@ async def test_write_after_a_merge_is_the_sessions(tmp_path: Path) -> None:
         assert path.read_text() == THEIRS
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda path: path.write_text("once more\n"), CHANGED),
+        (lambda path: path.chmod(0o640), CHANGED_MODE.format(0o644, 0o640)),
+    ],
+    ids=["content", "permissions"],
+)
 async def test_file_that_changes_after_its_merge_was_planned_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None], reason: str
 ) -> None:
+    trusted: list[object] = []
+
+    def restore(workspace: Workspace, file: FileToRestore, wanted: bytes | None, *, is_trusted: bool) -> object:
+        trusted.append(is_trusted)
+        change(path)
+        return real(workspace, file, wanted, is_trusted=is_trusted)
+
     async with session_in(tmp_path) as session:
         path = await changed(session)
+        path.chmod(0o644)
         path.write_text(BOTH)
         real = rewinding.restore
-
-        def restore(workspace: object, file: FileToRestore, *rest: object, **options: object) -> object:
-            path.write_text("once more\n")
-            return real(workspace, file, *rest, **options)  # type: ignore[arg-type]
-
         monkeypatch.setattr(rewinding, "restore", restore)
+        assert reasons((await session.undo()).rewound) == {"a": reason}
+        assert path.read_text() == (BOTH if "permissions" in reason else "once more\n")
+        assert trusted == [False]  # another program may run it by now
+
+
+async def test_file_that_somebody_put_back_is_not_merged(tmp_path: Path) -> None:
+    async with session_in(tmp_path) as session:
+        path = await changed(session)
+        path.write_text(LINES)
+        undone = await session.undo()
+        assert (reasons(undone.rewound), merged(undone.rewound)) == ({}, [])
+
+
+async def test_link_is_not_merged(project: Path) -> None:
+    async with session_in(project, state=project.parent / "state") as session:
+        path = project / "a"
+        path.write_text(LINES)
+        await value_of(session, "bash('ln -sfn b a')")
+        path.unlink()
+        path.write_text("b")
         assert reasons((await session.undo()).rewound) == {"a": CHANGED}
-        assert path.read_text() == "once more\n"
 
 
 async def test_permissions_that_a_statement_set_go_back_with_a_merge(project: Path) -> None:

@@ -24,6 +24,7 @@ from engine.log.file_history import rewound_lines
 from engine.log.store.memory import MemoryStore
 from engine.session.commands.files import NO_FILES, NO_FILES_SINCE
 from engine.session.past.left_files import NOT_STORED, NOT_UTF8, ONLY_COPY
+from engine.session.past.merging import SAME_LINES
 from engine.session.past.patches import deltas_since, patch
 from engine.session.past.undoing import CHANGED_LATER, NOT_BY_STATEMENT, NOTHING_TO_REDO, NOTHING_TO_UNDO, UNDONE
 from engine.session.working_tree import changes, listing
@@ -168,7 +169,7 @@ async def test_what_somebody_else_changed_since_stays(session: Session, project:
     assert sorted(os.listdir(project / "made")) == ["mine"]
     (rewound,) = events_of(session, Rewound)
     assert {Path(left.path).name: left.reason for left in rewound.left} == {
-        "a.txt": "it has changed since the session last wrote it",
+        "a.txt": SAME_LINES,
         "made": "the directory has other files now",
     }
 
