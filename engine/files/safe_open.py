@@ -223,8 +223,8 @@ class Place:
             yield None
             return
         try:
-            _check_regular(pin, self.path)
-            descriptor = _reopened(pin, os.O_RDONLY, self.path)
+            _check_regular(pin, self)
+            descriptor = _reopened(pin, os.O_RDONLY, self)
         finally:
             os.close(pin)
         with open(descriptor, "rb") as file:
@@ -247,20 +247,21 @@ class Place:
         pin = None if self.missing else self._pin()
         if pin is not None:
             try:
-                _check_regular(pin, self.path)
-                self._check(pin, os.W_OK, "the file")
+                _check_regular(pin, self)
+                self._check(pin, os.W_OK)
             finally:
                 os.close(pin)
 
     def check_folder(self) -> None:
         """Check that this process may make, rename and remove names in the directory; raises OSError otherwise."""
-        self._check(self.directory, os.W_OK | os.X_OK, f"its directory {self.folder}")
+        self._check(self.directory, os.W_OK | os.X_OK)
 
-    def _check(self, descriptor: int, mode: int, what: str) -> None:
+    def _check(self, descriptor: int, mode: int) -> None:
         if may(descriptor, mode):
             return
         if os.fstatvfs(descriptor).f_flag & os.ST_RDONLY:
             raise OSError(errno.EROFS, "on a file system that is mounted read-only", self.path)
+        what = f"its directory {self.folder}" if descriptor == self.directory else "the file"
         raise PermissionError(errno.EACCES, f"{what} is not writable", self.path)
 
 
@@ -369,12 +370,42 @@ def sync_directory(pin: int) -> None:
             os.close(descriptor)
 
 
-def _check_regular(pin: int, path: str) -> None:
+class SyncedTogether:
+    """Directories in which names have changed, to be made durable together: one sync for each, however many names.
+
+    Called like `sync_directory`, in a context at whose end they are durable, also after a failure.
+    """
+
+    def __init__(self) -> None:
+        self._pins: dict[tuple[int, int], int] = {}
+
+    def __call__(self, pin: int) -> None:
+        """Note a pinned directory."""
+        found = os.fstat(pin)
+        if (place := (found.st_dev, found.st_ino)) not in self._pins:
+            self._pins[place] = os.dup(pin)
+
+    def __enter__(self) -> SyncedTogether:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pin in self._pins.values():
+            sync_directory(pin)
+            os.close(pin)
+
+
+def _check_regular(pin: int, path: str | Place) -> None:
     mode = os.fstat(pin).st_mode
     if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), _spelled(path))
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, f"{_KINDS.get(stat.S_IFMT(mode), 'something else')}, not a regular file", path)
+        kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+        raise OSError(errno.EINVAL, f"{kind}, not a regular file", _spelled(path))
+
+
+def _spelled(path: str | Place) -> str:
+    """Return the path for an error. That of a place is looked up only then, because this takes a system call."""
+    return path if isinstance(path, str) else path.path
 
 
 @contextlib.contextmanager
@@ -439,11 +470,11 @@ def is_on_procfs(descriptor: int) -> bool:
     return ctypes.c_long.from_buffer(found).value == _PROCFS
 
 
-def _reopened(pin: int, flags: int, path: str) -> int:
+def _reopened(pin: int, flags: int, path: str | Place) -> int:
     try:
         return opened_again(pin, flags | os.O_NONBLOCK)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, path) from None
+        raise OSError(error.errno, error.strerror, _spelled(path)) from None
 
 
 # --- pinned files ----------------------------------------------------------------------------------------------------

@@ -54,8 +54,11 @@ class Restorable(Struct, frozen=True):
     left: tuple[FileLeft, ...]
 
 
-def restorable(since: Iterable[Event]) -> Restorable:
-    """Return how to restore the files to their state before these events, the last ones of a log, in this order."""
+def restorable(since: Iterable[Event], *, despite_doubt: bool = False) -> Restorable:
+    """Return how to restore the files to their state before these events, the last ones of a log, in this order.
+
+    Files that may be somebody else's are left, unless `despite_doubt`.
+    """
     found: dict[str, FileToRestore] = {}
     unread: dict[str, str] = {}
     lost: dict[str, str] = {}
@@ -70,7 +73,9 @@ def restorable(since: Iterable[Event]) -> Restorable:
                 unread[path] = note
             case FileWritten(path=path):
                 is_first = path not in found
-                if reason := event.unsure or (_why_not(event, unread.get(path, "")) if is_first else ""):
+                if reason := (event.unsure if not despite_doubt else "") or (
+                    _why_not(event, unread.get(path, "")) if is_first else ""
+                ):
                     lost[path] = reason
                 _take(found, _as_written(event))
             case Rewound(restored=restored):

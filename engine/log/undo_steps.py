@@ -55,19 +55,20 @@ def steps_of(events: Iterable[Event]) -> Steps:
     return now
 
 
-def files_of(events: Iterable[Event], execution: ExecutionId) -> Restorable:
-    """Return how to undo the changes of one execution."""
-    return restorable(
-        event for event in events if isinstance(event, FileTouched | FileWritten) and event.execution_id == execution
-    )
+def files_of(events: Iterable[Event], execution: ExecutionId, *, despite_doubt: bool = False) -> Restorable:
+    """Return how to undo the changes of one execution. `despite_doubt` as in `restorable`."""
+    own = (each for each in events if isinstance(each, FileTouched | FileWritten) and each.execution_id == execution)
+    return restorable(own, despite_doubt=despite_doubt)
 
 
 def plan_of(events: Sequence[Event], begun: RewindBegun) -> Restorable:
-    """Return what a rewind, an undo or a redo that is on the log was to restore, as far as the log tells."""
+    """Return what a rewind, an undo or a redo that is on the log would have restored, had nothing kept it from that."""
     before = events[: begun.seq]
     if begun.undone is None:
-        return restorable(before[begun.since :])
-    return files_again(before, begun.undone) if begun.is_redo else files_of(before, begun.undone)
+        return restorable(before[begun.since :], despite_doubt=True)
+    if begun.is_redo:
+        return files_again(before, begun.undone)
+    return files_of(before, begun.undone, despite_doubt=True)
 
 
 def files_again(events: Sequence[Event], execution: ExecutionId) -> Restorable:

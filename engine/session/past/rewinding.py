@@ -23,6 +23,7 @@ from ...context.view import ViewFold
 from ...core.errors import InvalidRequestError, SessionReadOnlyError, StoreError
 from ...core.ids import BranchId, Seq
 from ...files import temporary_files
+from ...files.safe_open import SyncedTogether
 from ...log.branches import branch_named, end_after, end_of, names_of
 from ...log.event_log import EventLog
 from ...log.events import UNSTAMPED, Event
@@ -377,19 +378,20 @@ class FileRewinder:
     def _restore_each(
         self, files: Sequence[FileToRestore], reasons: dict[str, str], replaced: list[FileToRestore]
     ) -> None:
-        for file in files:
-            anyio.from_thread.check_cancelled()
-            try:
-                before = self._restore(file)
-            except (OSError, ValueError) as error:
-                reasons[file.path] = _reason(error)
-                continue
-            if before is not None:
-                replaced.append(file)
-                if self._buffers is not None and self._buffers.editor is not None:
-                    anyio.from_thread.run_sync(self._buffers.note_replaced, file.path, before.data)
+        with SyncedTogether() as sync:
+            for file in files:
+                anyio.from_thread.check_cancelled()
+                try:
+                    before = self._restore(file, sync)
+                except (OSError, ValueError) as error:
+                    reasons[file.path] = _reason(error)
+                    continue
+                if before is not None:
+                    replaced.append(file)
+                    if self._buffers is not None and self._buffers.editor is not None:
+                        anyio.from_thread.run_sync(self._buffers.note_replaced, file.path, before.data)
 
-    def _restore(self, file: FileToRestore) -> Replaced | None:
+    def _restore(self, file: FileToRestore, sync: SyncedTogether) -> Replaced | None:
         try:
             wanted = self._store.blob_get(file.wanted) if file.wanted is not None else None
         except (KeyError, StoreError):
@@ -397,7 +399,7 @@ class FileRewinder:
         if is_unknown(file.wanted if wanted is not None else None, file.wanted_digest):  # an export leaves it out
             raise OSError(_LOST)
         is_trusted = not self._spares_protected and not file.is_merged and not self._claims.has(file)
-        return restore(self._workspace, file, wanted, is_trusted=is_trusted)
+        return restore(self._workspace, file, wanted, is_trusted=is_trusted, sync=sync)
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -28,6 +28,8 @@ from .change import Change
 from .read import stale
 from .workspace import Target, Workspace
 
+Sync = Callable[[int], None]
+"""Makes the names in a pinned directory durable."""
 _RENAMEAT2: Final = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 """None if the C library is too old."""
 _RENAME_NOREPLACE: Final = 1
@@ -102,6 +104,7 @@ def replace_file(
     *,
     first: int | None = None,
     hold: Callable[[str], None] | None = None,
+    sync: Sync = sync_directory,
 ) -> int:
     """Replace the file's content, durably. Returns its permission bits afterwards.
 
@@ -110,6 +113,7 @@ def replace_file(
         mode: the permission bits to set; None keeps the present ones, or those of a new file.
         first: the bits of a new file before the umask; None for the usual ones.
         hold: as in `land`.
+        sync: makes the new name durable, at once or later.
 
     Raises:
         OSError: ESTALE if its state has changed since.
@@ -133,17 +137,17 @@ def replace_file(
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=place.directory)
             raise
-        sync_directory(place.directory)
+        sync(place.directory)
     return given
 
 
-def remove(place: Place, seen: os.stat_result | None, workspace: Workspace) -> None:
+def remove(place: Place, seen: os.stat_result | None, workspace: Workspace, *, sync: Sync = sync_directory) -> None:
     """Remove the file, durably. Arguments and errors as in `replace_file`."""
     place.check_writable()
     if not _is_still(place, seen):
         raise stale(workspace.shown(place.path), _SINCE, None, b"")
     os.unlink(place.name, dir_fd=place.directory)
-    sync_directory(place.directory)
+    sync(place.directory)
 
 
 def _fill(

@@ -21,7 +21,7 @@ from ...files.safe_open import LARGEST, Place, mark_of, sync_directory
 from ...files.temporary_files import recorded
 from ...log.events.going_back import FileToRestore
 from ...runtime.system import attributes
-from .landing import identity_of, placed, remove, replace_file
+from .landing import Sync, identity_of, placed, remove, replace_file
 from .workspace import REPLACED, Workspace
 
 _PERMISSIONS: Final = 0o777
@@ -50,7 +50,12 @@ class _Found(NamedTuple):
 
 
 def restore(
-    workspace: Workspace, file: FileToRestore, wanted: bytes | None, *, is_trusted: bool = True
+    workspace: Workspace,
+    file: FileToRestore,
+    wanted: bytes | None,
+    *,
+    is_trusted: bool = True,
+    sync: Sync = sync_directory,
 ) -> Replaced | None:
     """Bring back the state `file.wanted_digest`, with the content `wanted`; block until that is durable.
 
@@ -61,6 +66,7 @@ def restore(
 
     Args:
         is_trusted: the host itself read the content. If not, a protected file is left alone.
+        sync: makes changed names durable, at once or later.
 
     Raises:
         OSError: its content or permissions are not the expected ones; it has moved, or is outside the workspace; it is
@@ -76,14 +82,16 @@ def restore(
         with placed(workspace, path, making=making, follows=False) as target:
             if not is_trusted and (why := target.protected):
                 raise PermissionError(errno.EPERM, UNTRUSTED.format(why), file.path)
-            return _restore(target.place, file, wanted, workspace)
+            return _restore(target.place, file, wanted, workspace, sync)
     except OSError as error:
         if error.errno == errno.ESTALE:  # whose message is advice for a statement
             raise OSError(errno.ESTALE, CHANGED, file.path) from None
         raise
 
 
-def _restore(place: Place, file: FileToRestore, wanted: bytes | None, workspace: Workspace) -> Replaced | None:
+def _restore(
+    place: Place, file: FileToRestore, wanted: bytes | None, workspace: Workspace, sync: Sync
+) -> Replaced | None:
     found = _look(place)
     if file.wanted_digest in found.digests:
         return _restore_mode(place, file, found)
@@ -97,15 +105,15 @@ def _restore(place: Place, file: FileToRestore, wanted: bytes | None, workspace:
     is_link_next = file.wanted_digest.startswith(LINK)
     is_renamed_over = wanted is not None and not is_link_next and (is_file or _is_link(found))
     if not is_renamed_over:
-        _clear(place, found, workspace, is_link_next=is_link_next)
+        _clear(place, found, workspace, sync, is_link_next=is_link_next)
         found = _Found(None, ("",), found.data)
     if file.wanted_digest == DIRECTORY:
-        _make_directory(place, file.wanted_mode)
+        _make_directory(place, file.wanted_mode, sync)
     elif is_link_next:
-        _make_link(place, wanted or b"", workspace)
+        _make_link(place, wanted or b"", workspace, sync)
     elif wanted is not None:
         mode = _mode(file.wanted_mode, None if _is_link(found) else found.state)
-        replace_file(place, wanted, found.state, workspace, mode)
+        replace_file(place, wanted, found.state, workspace, mode, sync=sync)
     return Replaced(found.data)
 
 
@@ -139,7 +147,7 @@ def _restore_mode(place: Place, file: FileToRestore, found: _Found) -> Replaced 
     return Replaced(found.data)
 
 
-def _clear(place: Place, found: _Found, workspace: Workspace, *, is_link_next: bool) -> None:
+def _clear(place: Place, found: _Found, workspace: Workspace, sync: Sync, *, is_link_next: bool) -> None:
     """Remove what is there, unless a rename replaces it."""
     if found.state is None:
         return
@@ -150,17 +158,17 @@ def _clear(place: Place, found: _Found, workspace: Workspace, *, is_link_next: b
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 raise OSError(errno.ENOTEMPTY, _NOT_EMPTY, place.path) from None
             raise
-        sync_directory(place.directory)
+        sync(place.directory)
     elif stat.S_ISLNK(found.state.st_mode):
         if not is_link_next:
             place.check_folder()
             os.unlink(place.name, dir_fd=place.directory)
-            sync_directory(place.directory)
+            sync(place.directory)
     elif not is_link_next:
-        remove(place, found.state, workspace)
+        remove(place, found.state, workspace, sync=sync)
 
 
-def _make_directory(place: Place, mode: int | None) -> None:
+def _make_directory(place: Place, mode: int | None, sync: Sync) -> None:
     os.mkdir(place.name, dir_fd=place.directory)
     if mode is not None:
         # Opened, because a program may exchange it for a link.
@@ -169,10 +177,10 @@ def _make_directory(place: Place, mode: int | None) -> None:
             os.fchmod(made, mode & _PERMISSIONS)
         finally:
             os.close(made)
-    sync_directory(place.directory)
+    sync(place.directory)
 
 
-def _make_link(place: Place, target: bytes, workspace: Workspace) -> None:
+def _make_link(place: Place, target: bytes, workspace: Workspace, sync: Sync) -> None:
     with recorded(workspace.records, place.folder) as temporary:
         os.symlink(target, os.fsencode(temporary), dir_fd=place.directory)
         try:
@@ -181,7 +189,7 @@ def _make_link(place: Place, target: bytes, workspace: Workspace) -> None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=place.directory)
             raise
-        sync_directory(place.directory)
+        sync(place.directory)
 
 
 def _check_rights(place: Place, file: FileToRestore, seen: os.stat_result) -> None:

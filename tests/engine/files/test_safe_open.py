@@ -7,13 +7,14 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from engine.files.safe_open import (
     Held,
+    SyncedTogether,
     keep_out,
     opened_directory,
     opened_file,
@@ -261,3 +262,19 @@ def test_search_path_finds_no_program_of_the_working_directory(tmp_path: Path) -
     path = search_path(f"{tmp_path}:", (os.path.realpath(tmp_path),))
     done = subprocess.run(["/bin/sh", "-c", "planted"], cwd=tmp_path, env={"PATH": path}, capture_output=True)
     assert done.returncode == NOT_FOUND
+
+
+def test_changed_directories_are_synced_once_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").mkdir()
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda pin: synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{pin}"))))
+    opened = len(os.listdir("/proc/self/fd"))
+    pins = [os.open(path, os.O_PATH) for path in (tmp_path / "a", tmp_path, tmp_path / "a")]
+    with suppress(RuntimeError), SyncedTogether() as sync:
+        for pin in pins:
+            sync(pin)
+            os.close(pin)
+        assert synced == []
+        raise RuntimeError
+    assert synced == ["a", tmp_path.name]
+    assert len(os.listdir("/proc/self/fd")) == opened

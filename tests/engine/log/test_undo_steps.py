@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from engine.core.ids import ExecutionId, Seq, ToolCallId
+from engine.core.ids import BlobDigest, ExecutionId, Seq, ToolCallId
 from engine.log.events import Event
 from engine.log.events.execution import FileWritten
 from engine.log.events.going_back import FileToRestore, RewindBegun, Rewound
@@ -83,6 +83,16 @@ def test_plan_of_what_was_done_is_found_again() -> None:
     assert plan_of(events, rewind) == files_of(events[:2], ExecutionId("b"))
     assert [each.path for each in plan_of(events, undo).left] == ["/f", "/g"]
     assert [each.present_digest for each in plan_of(events, redo).files] == ["then"]
+
+
+def test_plan_has_what_was_left_because_of_a_doubt() -> None:
+    of = ExecutionId("a")
+    unsure = replace(wrote("a"), unsure="it may be yours", before=BlobDigest("blob"), after=BlobDigest("blob"))
+    events = log(unsure, RewindBegun(statement=1, since=Seq(0)), RewindBegun(statement=1, since=Seq(0), undone=of))
+    assert [each.reason for each in files_of(events, of).left] == ["it may be yours"]
+    for begun in events[1:]:
+        assert isinstance(begun, RewindBegun)
+        assert [each.path for each in plan_of(events, begun).files] == ["/f"]
 
 
 def test_redo_brings_back_what_the_last_undo_took() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -238,10 +239,12 @@ async def test_file_that_changes_after_its_merge_was_planned_stays(
 ) -> None:
     trusted: list[object] = []
 
-    def restore(workspace: Workspace, file: FileToRestore, wanted: bytes | None, *, is_trusted: bool) -> object:
+    def restore(
+        workspace: Workspace, file: FileToRestore, wanted: bytes | None, *, is_trusted: bool, **rest: Any
+    ) -> object:
         trusted.append(is_trusted)
         change(path)
-        return real(workspace, file, wanted, is_trusted=is_trusted)
+        return real(workspace, file, wanted, is_trusted=is_trusted, **rest)
 
     async with session_in(tmp_path) as session:
         path = await changed(session)
