@@ -71,14 +71,15 @@ _WAS_FOUND: Final = "other programs ran it or took their configuration from it a
 _ABOVE: Final = "it could bring files that other programs run"
 _LED_TO: Final = "other programs reach it through a link and run it"
 
-_MOST: Final = 50
-"""Number of repositories whose places are returned, because each mount takes time; and of linked work trees of one.
-With more of these, their directory is returned as a whole: a statement can make many that come first."""
-_MOST_ROWS: Final = 100
+_MOST: Final = 200
+"""Number of repositories whose places are returned, because each mount takes time. If there are more, or more of what
+is bounded below, not all that is protected is known (`too_long`): a statement can make many that come first."""
+_MOST_WORK_TREES: Final = 50
+"""Number of linked work trees of one repository. With more of these, their directory is returned as a whole."""
+_MOST_ROWS: Final = 500
 """Number of files and directories of the table that are returned, for the same reason."""
 _MOST_NAMED: Final = 100
-"""Number of files that the configuration of one repository names and that are returned, for the same reason. If there
-are more, nothing of the repository is taken as known: a statement can make many that come first."""
+"""Number of files that the configuration of one repository names and that are returned, for the same reason."""
 _MOST_MISSING: Final = 1_000
 """Number of further paths that it names, where nothing is yet. Most are words of a command that look like a path."""
 _MOST_CLOSED: Final = 100
@@ -131,8 +132,8 @@ class Protection:
         """A root, or a directory or configuration of a repository, that its owner, this user, may not read, found by
         the last search; "" if there is none. What is protected there is unknown then."""
         self.too_long = ""
-        """A configuration or repository of git of which the last search did not find all that it names, because there
-        is too much; "" if there is none."""
+        """A root, or a configuration or repository of git, of which the last search did not find all that is protected
+        there or that it names, because there is too much; "" if there is none."""
         self._roots = roots
         self._found: tuple[str, ...] = ()
         """The result of the last search."""
@@ -228,11 +229,11 @@ class Protection:
                     with suppress(OSError):
                         os.makedirs(os.path.join(base, name), mode=0o700, exist_ok=True)
                 rows += (each for each in _rows_of_configuration() if os.path.lexists(each))
+            too_long = too_long or (root if len(repositories) > _MOST or len(rows) > _MOST_ROWS else "")
             found.update(dict.fromkeys((*sorted(named), *rows[:_MOST_ROWS])))
         # Not forgotten while it is there: whoever makes many others could have it left out.
         own = self.installation.parts
-        above = (folder for part in own for folder in self._above(part))
-        shut += (folder for folder in above if _is_shut(folder, os.R_OK | os.X_OK))
+        shut += (each for part in own for each in self._above(part) if _is_shut(each, os.R_OK | os.X_OK))
         found.update(dict.fromkeys(each for each in self._found if each not in own and _may_exist(each)))
         for place in (
             *linked,
@@ -491,7 +492,7 @@ def _held_places(git: str) -> Iterator[str]:
         return
     yield from (os.path.join(git, name) for name in _KERNEL_HELD)
     work_trees = work_trees_in(git)
-    if len(work_trees) > _MOST:
+    if len(work_trees) > _MOST_WORK_TREES:
         yield os.path.join(git, WORK_TREES)
         work_trees = []
     for folder in (git, *work_trees):

@@ -43,10 +43,10 @@ SHUT: Final = (
     "you may not read {path}, so it is unknown what other programs run there, and statements could change it; {advice}"
 )
 TOO_LONG: Final = (
-    "{path} has more than Rewindow looks at to find what git runs (1 MiB of a configuration; for each repository 1,000 "
-    "values, 200 included files, 100 files that its commands may name, and 20,000 combinations of a word and a "
-    "directory), and statements could change the rest; make the configuration shorter, remove files that commands in "
-    "it name by chance, or use mode `ask`"
+    "{path} has more than Rewindow looks at to find what other programs run (500 such files and 200 repositories in a "
+    "directory; 1 MiB of a configuration of git; for each repository 1,000 values, 200 included files, 100 files that "
+    "its commands may name, and 20,000 combinations of a word and a directory), and statements could change the rest; "
+    "remove what is not needed there, or use mode `ask`"
 )
 _COMMAND: Final = "run: chmod -R u+rX -- {path}"
 _WITHOUT_COMMAND: Final = "look at what it is, and give yourself the right to read it, or remove it"

@@ -28,7 +28,7 @@ from html import escape
 from string import ascii_letters, digits
 from typing import Final, NamedTuple
 
-from .spellings import SWALLOWED, UNFINISHED_UNIT, Reading, Span
+from .spellings import SEQUENCE, SWALLOWED, UNFINISHED_UNIT, Reading, Span
 
 SHORTEST: Final = 8
 """The fewest bytes of a form. Shorter ones are too common in ordinary text."""
@@ -315,7 +315,7 @@ def _starts(needle: Needle, reading: Reading, start: int, last: int | None = Non
     if (
         needle.is_blank
         or len(text) == len(needle.data)
-        or not _BLANK.search(_LINE_BREAK.sub(b"", text.rstrip(_BLANKS)))
+        or not _BLANK.search(_LINE_BREAK.sub(b"", SEQUENCE.sub(b"", text).rstrip(_BLANKS)))
     ):
         yield first
 

@@ -116,6 +116,7 @@ def _slices(data: bytes, size: int) -> list[bytes]:
         "\x1b]0;x;touch${IFS}EVIL;\x07",
         "\\x1b]0;x;touch EVIL;\\x07",
         "\x1bPq;touch EVIL;\x1b\\",
+        "\x1b]8;;file:///My Files\x1b\\",
         "\x1b[;>1m",
         "\x1b[31m\x1b]2;touch EVIL\x07\n",
         "\\u001b]0;touch EVIL;\\u0007",
