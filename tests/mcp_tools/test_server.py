@@ -20,7 +20,6 @@ LOADED = {
     "",
     "core",
     "core.clock",
-    "core.domain",
     "core.errors",
     "core.ids",
     "core.import_path",
