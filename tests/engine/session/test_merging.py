@@ -13,6 +13,7 @@ from engine import Session
 from engine.log.events.going_back import FileToRestore, RewindBegun, Rewound
 from engine.log.file_history import MERGED
 from engine.log.store.memory import MemoryStore
+from engine.session.commands.files import NO_FILES
 from engine.session.past import rewinding
 from engine.session.past.merging import MOST_BYTES, NOT_TEXT, PROTECTED, SAME_LINES, SECRET
 from engine.session.tools import CHANGED, CHANGED_MODE, Workspace
@@ -192,7 +193,7 @@ async def test_undone_merges_leave_nothing_to_a_rewind(tmp_path: Path) -> None:
         await session.undo()
         assert await session.rewind(0) is None
         assert path.read_text() == THEIRS
-        assert "No change" in await answer_to(session, "/changes")
+        assert await answer_to(session, "/changes") == NO_FILES
 
 
 async def test_redone_merge_can_be_rewound_with_a_merge(tmp_path: Path) -> None:
