@@ -28,6 +28,7 @@ _GIT_OF_USER: Final = "git runs programs named in this file, in every repository
 _MERCURIAL: Final = "Mercurial runs the hooks and programs named in this file, or finds that file by it"
 _NPX: Final = "npm, npx and similar tools run code named in this file, also to start an MCP server"
 _PROVIDERS: Final = "libraries of model providers run programs and send keys as its files say"
+_LOADED: Final = "programs, also Rewindow itself, load code by it, or trust servers by it"
 _PYTHON: Final = "Python runs this file at each start, if its directory is on the import path"
 
 _CUSTOMIZING: Final = ("sitecustomize", "usercustomize")
@@ -98,6 +99,10 @@ BY_VARIABLE: Final = {
     **dict.fromkeys(("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_API_CERTIFICATE_CONFIG", "CLOUDSDK_CONFIG"), _PROVIDERS),
     **dict.fromkeys(("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE"), _PROVIDERS),
     **dict.fromkeys(("ANTHROPIC_CONFIG_DIR", "ANTHROPIC_IDENTITY_TOKEN_FILE", "AZURE_CONFIG_DIR"), _PROVIDERS),
+    **dict.fromkeys(("OPENSSL_CONF", "OPENSSL_MODULES", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_PRELOAD"), _LOADED),
+    **dict.fromkeys(("BASH_ENV", "ENV"), _SHELL),
+    "PYTHONSTARTUP": _PYTHON,
+    "NPM_CONFIG_USERCONFIG": _NPX,
     "GIT_CONFIG_GLOBAL": _GIT_OF_USER,
     "GIT_CONFIG_SYSTEM": _GIT_OF_USER,
 }

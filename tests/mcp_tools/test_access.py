@@ -11,6 +11,7 @@ import pytest
 
 from mcp_tools.access import (
     FILE_NAME,
+    MISSING,
     VARIABLE,
     Access,
     AccessError,
@@ -252,7 +253,7 @@ def test_only_command_line_names_wide_roots(home: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(home)
     with pytest.raises(AccessError, match="too broad"):
         session_roots(None, None)
-    with pytest.raises(AccessError, match="not a directory"):
+    with pytest.raises(AccessError, match=MISSING):
         command_line_roots([str(home / "nothing")])
 
 
