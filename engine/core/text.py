@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from itertools import groupby
+from string import ascii_letters, digits
 from typing import Annotated, Final
 
 Exact = Annotated[str, "exact"]
@@ -51,6 +52,9 @@ TAB_COLUMNS: Final = 4
 BLANK_LINES: Final = 3
 """How many blank lines in a row are shown; more are counted."""
 
+_OF_KEYS: Final = f"{ascii_letters}{digits}_-+=.~"
+_SHORTEST_KEY, _LONGEST_KEY = 8, 2_000
+"""How many characters a word has that may be a key, with letters and digits."""
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 CONTINUED: Final = "\N{RIGHTWARDS ARROW WITH HOOK} "
 """Begins the continuation of a broken line. No line of Python can begin like this."""
@@ -64,13 +68,31 @@ _UNSEEN: Final = re.compile(
 
 
 def cut_line(text: str, limit: int) -> str:
-    """Cut the text to `limit` characters (1 or more), the last an ellipsis if it was longer."""
-    return text if len(text) <= limit else text[: limit - 1] + ELLIPSIS
+    """Cut the text to at most `limit` characters (1 or more), the last an ellipsis if it was longer.
+
+    No part is left of a word that may be a key, whether it is one or not: who knows the keys could not find a part of
+    one, and who chooses the text must not learn whether it has a key.
+    """
+    if len(text) <= limit:
+        return text
+    return text[: limit - 1 - _of_a_key(text, limit - 1)[0]] + ELLIPSIS
 
 
 def cut_line_from(text: str, start: int, limit: int) -> str:
-    """Cut the text to `limit` characters (2 or more) from `start` on, with an ellipsis at each cut end."""
-    return cut_line(text, limit) if start <= 0 else ELLIPSIS + cut_line(text[start:], limit - 1)
+    """Cut the text to at most `limit` characters (2 or more) from `start` on, with an ellipsis at each cut end."""
+    if start <= 0:
+        return cut_line(text, limit)
+    return ELLIPSIS + cut_line(text[start + _of_a_key(text, start)[1] :], limit - 1)
+
+
+def _of_a_key(text: str, at: int) -> tuple[int, int]:
+    """Return how many characters before and after a position are of one word that may be a key; 0 if they are not."""
+    before, after = text[max(0, at - _LONGEST_KEY) : at], text[at : at + _LONGEST_KEY]
+    left, right = len(before) - len(before.rstrip(_OF_KEYS)), len(after) - len(after.lstrip(_OF_KEYS))
+    word = before[len(before) - left :] + after[:right]
+    is_mixed = any(map(str.isdigit, word)) and any(map(str.isalpha, word))
+    is_key = left > 0 and right > 0 and _SHORTEST_KEY <= len(word) <= _LONGEST_KEY and is_mixed
+    return (left, right) if is_key else (0, 0)
 
 
 def cut_end(text: str, limit: int, where: str = "") -> str:

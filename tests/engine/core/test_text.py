@@ -130,9 +130,25 @@ def test_what_fits_is_left_as_it_is(cutter: Callable[[str, int], str], text: str
 
 
 @given(st.text(min_size=2), st.data())
-def test_a_line_is_cut_to_exactly_its_limit(text: str, data: st.DataObject) -> None:
+def test_a_line_is_cut_to_its_limit(text: str, data: st.DataObject) -> None:
     limit = data.draw(st.integers(1, len(text) - 1))
-    assert cut_line(text, limit) == text[: limit - 1] + "…"
+    cut = cut_line(text, limit)
+    assert text.startswith(cut.removesuffix("…"))
+    assert (len(cut) == limit) or (re.search(r"\d", text) and re.search(r"[A-Za-z]", text))
+
+
+KEY = "sk-proj-Zq9vT4mW7xK2pL8nR3yB6hQ5"
+
+
+@pytest.mark.parametrize("limit", range(6, 36))
+def test_a_cut_leaves_no_part_of_a_word_that_may_be_a_key(limit: int) -> None:
+    assert cut_line(f"ab: {KEY} and more", limit) == "ab: …"
+    assert cut_line_from(f"ab: {KEY} and more", limit, 80) == "… and more"
+    assert cut_line(f"{KEY * 100} and more", limit) == (KEY * 2)[: limit - 1] + "…"
+    assert (
+        cut_line("a word without a digit and no key in it", limit)
+        == "a word without a digit and no key in it"[: limit - 1] + "…"
+    )
 
 
 @given(st.text("ab", min_size=3), st.data())
