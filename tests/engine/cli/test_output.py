@@ -153,4 +153,4 @@ def test_texts_keep_lines_and_one_line_values_do_not() -> None:
     assert shown("\ud800") == "\\ud800"
     assert json.loads(visible_json(json.dumps("\x7f\x9b\u202e", ensure_ascii=False))) == "\x7f\x9b\u202e"
     assert shown_line("\n  one \ntwo", 10) == "one"
-    assert shown_line("0123456789a", 10) == "012345678…"
+    assert shown_line("one two three", 10) == "one two t…"
