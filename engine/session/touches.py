@@ -404,7 +404,7 @@ class Touches:
             most = HELD_BYTES if place in self._held else LARGEST if kept > 0 else SMALL_BYTES
             after = self._look(place, most)
             kept -= len(after.data or b"")
-            if before.before_digest in (after.digest, after.mark):
+            if before.before_digest == after.digest or (after.mark and before.before_digest == after.mark):
                 if after.mode is not None and before.mode not in (None, after.mode):
                     modes[before.path] = self._mode_set(before, after)
                 continue

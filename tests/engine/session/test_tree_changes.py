@@ -630,6 +630,17 @@ async def test_of_very_many_changes_none_is_undone(
     assert tree(project) == moved != state
 
 
+@pytest.mark.parametrize("name", ["made", "made.log"])
+async def test_a_link_that_is_renamed_is_undone(session: Session, project: Path, name: str) -> None:
+    await session.cell("1")
+    state = tree(project)
+    await session.cell(f"import os; os.symlink('a.txt', {name!r})")
+    await session.cell(f"import os; os.rename({name!r}, 'renamed')")
+    await session.rewind(1)
+    left = {Path(each.path).name for each in events_of(session, Rewound)[-1].left}
+    assert {path for path in tree(project).keys() ^ state.keys() if path not in left} == set()
+
+
 async def test_what_c_code_writes_later_is_undone(session: Session, project: Path) -> None:
     await session.cell("import ctypes; creat = ctypes.CDLL(None).creat")
     state = tree(project)
