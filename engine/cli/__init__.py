@@ -104,8 +104,8 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as error:
         if not hasattr(error, "exit_code"):  # typer's usage errors have an exit code and a method that prints them
             raise
-        error.message = "\n".join(map(legible_line, error.message.split("\n")))  # pyright: ignore - as below
-        error.show()  # pyright: ignore - see above; the class is private to typer
+        error.message = "\n".join(map(legible_line, error.message.split("\n")))  # pyright: ignore - the class is private to typer
+        error.show()  # pyright: ignore - as above
         return int(error.exit_code)  # pyright: ignore - as above
     return int(code or 0)
 

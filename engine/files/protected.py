@@ -35,6 +35,7 @@ from .git_configuration import (
     work_trees_in,
 )
 from .installation import Installation
+from .pins import path_of
 from .protected_names import (
     ABOVE_ROWS,
     BY_NAME,
@@ -53,7 +54,7 @@ from .protected_names import (
     why_by_name,
     why_in_git,
 )
-from .safe_open import links_to, real_path
+from .safe_open import links_to, opened_directory, real_path
 
 _OF_REPOSITORIES: Final = ("HEAD", "objects", "refs", COMMON_DIR)
 _KERNEL_HELD: Final = (*CONFIGURATIONS, "hooks", COMMON_DIR)
@@ -184,8 +185,8 @@ class Protection:
 
         Directories that may not be listed are among them, because something protected may be in one.
 
-        Creates the directories of settings that this program reads, if a root contains them, because only existing
-        paths can be mounted.
+        Creates the directories of settings that this program reads, if a root contains them, and those of the bytecode
+        of modules that Python imports at its start, because only existing paths can be mounted.
         """
         found: dict[str, None] = {}
         # Other threads ask meanwhile, so what was found before stands until all is found.
@@ -515,8 +516,10 @@ def _bytecode_beside(path: str) -> str:
     folder = os.path.dirname(path)
     if os.path.basename(folder) == _BYTECODE:
         return folder
-    with suppress(OSError):
-        os.mkdir(os.path.join(folder, _BYTECODE))
+    # In this very directory: a program may put a link in its place meanwhile.
+    with suppress(OSError, ValueError), opened_directory(folder) as directory:
+        if path_of(directory) == folder:
+            os.mkdir(_BYTECODE, dir_fd=directory)
     return os.path.join(folder, _BYTECODE)
 
 

@@ -12,7 +12,11 @@ from typing import Final
 import pytest
 
 from engine.files.git_configuration import beginning_of, named_by
-from engine.files.protected import Appeared, Protection
+from engine.files.protected import (
+    Appeared,
+    Protection,
+    _bytecode_beside,  # pyright: ignore[reportPrivateUsage] -- a link must come between the walk and this
+)
 from engine.files.protected_names import BY_VARIABLE, ROWS
 
 NAMES = ("config", "config.worktree", "hooks", "commondir")
@@ -710,6 +714,14 @@ def test_what_python_imports_at_its_start_is_protected_with_its_bytecode(tmp_pat
     stem = name.partition(".")[0]
     assert found.why(str(tmp_path / f"other/__pycache__/{stem}.cpython-311.pyc"))
     assert not found.why(str(tmp_path / "other/customize.py"))
+
+
+def test_no_directory_for_bytecode_is_made_behind_a_link(tmp_path: Path) -> None:
+    lay(tmp_path, {"root/src/": "", "outside/": "", "root/link": "-> ../outside"})
+    assert _bytecode_beside(str(tmp_path / "root/src/sitecustomize.py")) == str(tmp_path / "root/src/__pycache__")
+    _bytecode_beside(str(tmp_path / "root/link/sitecustomize.py"))
+    assert [path.name for path in (tmp_path / "root/src").iterdir()] == ["__pycache__"]
+    assert list((tmp_path / "outside").iterdir()) == []
 
 
 def values(count: int) -> str:

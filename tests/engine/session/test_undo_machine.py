@@ -71,7 +71,7 @@ class Anything:
     def __eq__(self, other: object) -> bool:
         return True
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment] -- as Python sets it for a class with an equality of its own
 
 
 class Machine:
