@@ -528,7 +528,7 @@ class Session:
         how = "elsewhere" if is_elsewhere else "with other MCP servers"
         if self._requests.is_busy:
             raise SessionBusyError(
-                f"session {self.session_id} is busy in {self.cwd}; cancel it or wait before it goes on {how}"
+                f"session {self.session_id} is busy in {self.cwd}; cancel its prompt or wait, then load it {how}"
             )
         return True
 

@@ -28,7 +28,7 @@ _SHOWN: Final = 200
 _LONGEST: Final = 2_000
 _INVALID: Final = "invalid"
 WRONG_ARGUMENTS: Final = 'this call was not run: its arguments must be {"source": "<a cell of Python>"}'
-ONE_CALL: Final = "this call was not run: only the first call of a reply is; call again"
+ONE_CALL: Final = "this call was not run: a reply may have one call; make it again in the next reply"
 
 
 class _Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -128,7 +128,7 @@ async def test_only_an_idle_session_moves(
     error = await agent.error(method, where(session, two[0]))
     assert (error["code"], error["message"]) == (
         -32600,
-        f"session {session} is busy in {two[1]}; cancel it or wait before it goes on elsewhere",
+        f"session {session} is busy in {two[1]}; cancel its prompt or wait, then load it elsewhere",
     )
     gate.release()
     assert (await agent.response(running))["result"] == {"stopReason": "end_turn"}
