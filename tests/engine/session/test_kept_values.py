@@ -45,6 +45,12 @@ pytestmark = pytest.mark.anyio
 SECRET = "s3cret-of-ours"
 
 
+@pytest.fixture(autouse=True)
+def free_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a checkpoint may cost more than a tenth of what the statements here take."""
+    monkeypatch.setattr(saved_state, "_TIMES_COST", 0)
+
+
 def kept(session: Session) -> list[ValuesKept]:
     return events_of(session, ValuesKept)
 
@@ -457,15 +463,23 @@ async def test_a_load_runs_again_and_the_next_rewind_does_not(tmp_path: Path) ->
         assert [each.executions for each in events_of(session, EnvironmentRestored)] == [2, 0]
 
 
-async def test_fast_statements_have_no_checkpoint_until_they_add_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(saved_state, "_TIMES_COST", 0)  # on a busy machine, a checkpoint may cost more than a statement
+async def test_fast_statements_have_no_checkpoint_until_they_add_up(tmp_path: Path) -> None:
     async with session_in(tmp_path) as session:
         for source in ("import time", "1", "write('a', 'b')", *("time.sleep(0.08)",) * 3, "2"):
             assert (await session.cell(source)).status == "ok"
         times = list(accumulate(event.time_ms / 1000 for event in events_of(session, ExecutionFinished)))
         assert taken_after(session) == [next(n for n, time in enumerate(times, 1) if time >= LEAST_SECONDS)]
+
+
+async def test_none_is_taken_that_costs_more_than_a_tenth_of_the_statements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_state, "_TIMES_COST", 10)
+    monkeypatch.setattr(saved_state, "_COST", 1.0)
+    async with session_in(tmp_path) as session:
+        for source in ("import time; time.sleep(0.25)", "1"):
+            await session.cell(source)
+        assert taken_after(session) == []
 
 
 async def test_a_statement_that_cannot_repeat_has_a_checkpoint(tmp_path: Path) -> None:
