@@ -422,8 +422,14 @@ async def test_why_there_is_no_checkpoint_is_said_once(tmp_path: Path) -> None:
         assert await value_of(session, "number >= 0") == "True"
 
 
+async def first_taken_after(session: Session) -> list[int]:
+    """The numbers of the statements with a checkpoint, once there is one."""
+    await until(lambda: bool(events_of(session, CheckpointTaken)))
+    return taken_after(session)
+
+
 def taken_after(session: Session) -> list[int]:
-    """The numbers of the statements with a checkpoint."""
+    """The numbers of the statements with a checkpoint that is recorded."""
     numbers = [event.execution_id for event in events_of(session, ExecutionFinished)]
     return [numbers.index(event.execution_id) + 1 for event in events_of(session, CheckpointTaken)]
 
@@ -438,7 +444,7 @@ async def test_going_back_past_a_slow_statement_does_not_run_it_again(tmp_path: 
             assert await value_of(session, "runs") == "[1]"
         assert await value_of(session, "y") == x
         assert [each.executions for each in events_of(session, EnvironmentRestored)][:2] == [0, 2]
-        assert taken_after(session) == [1]
+        assert await first_taken_after(session) == [1]
 
 
 async def test_time_limit_restores_what_was_slow_without_running_it(tmp_path: Path) -> None:
@@ -468,7 +474,7 @@ async def test_fast_statements_have_no_checkpoint_until_they_add_up(tmp_path: Pa
         for source in ("import time", "1", "write('a', 'b')", *("time.sleep(0.08)",) * 3, "2"):
             assert (await session.cell(source)).status == "ok"
         times = list(accumulate(event.time_ms / 1000 for event in events_of(session, ExecutionFinished)))
-        assert taken_after(session) == [next(n for n, time in enumerate(times, 1) if time >= LEAST_SECONDS)]
+        assert await first_taken_after(session) == [next(n for n, time in enumerate(times, 1) if time >= LEAST_SECONDS)]
 
 
 async def test_none_is_taken_that_costs_more_than_a_tenth_of_the_statements(
@@ -486,7 +492,7 @@ async def test_a_statement_that_cannot_repeat_has_a_checkpoint(tmp_path: Path) -
     async with session_in(tmp_path) as session:
         await value_of(session, f"import os; {ACT}")
         await value_of(session, "1")
-        assert taken_after(session) == [1]
+        assert await first_taken_after(session) == [1]
 
 
 async def test_without_the_setting_none_is_taken(tmp_path: Path) -> None:
