@@ -97,9 +97,9 @@ INTERNAL_ERROR: Final = WireError(Code.INTERNAL_ERROR, "Internal error")
 
 
 def one_sentence(text: str) -> str:
-    """Put a message on one line of at most 500 characters, as the protocol requires."""
+    """Put a message on one line of at most 500 characters, as the protocol requires. Cut it between two words."""
     line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_MESSAGE else line[: _LONGEST_MESSAGE - 1] + "…"
+    return line if len(line) <= _LONGEST_MESSAGE else f"{line[:_LONGEST_MESSAGE].rpartition(' ')[0]}…"
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------

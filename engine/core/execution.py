@@ -102,7 +102,7 @@ class ExceptionInfo(Struct, frozen=True, kw_only=True):
 class Captured(Struct, frozen=True, kw_only=True):
     """One output stream of an execution: the first 64 KiB as text, the total in bytes, and xxh3 hex of the whole.
 
-    `text` was decoded from `kept_bytes` bytes, even if it was redacted later; None in older logs.
+    `text` was decoded from `kept_bytes` bytes, even if its end was cut or it was redacted later; None in older logs.
     """
 
     text: str = ""

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from msgspec import Struct, field
 
 from .domain import Domain
-from .text import between
+from .text import between, whole_words_after_cut, whole_words_before_cut
 
 _CONTINUATION: Final = bytes(range(0x80, 0xC0))
 """The bytes of UTF-8 that begin no character."""
@@ -62,9 +62,12 @@ class CommandOutput(Struct, frozen=True, kw_only=True):
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         head = decoder.decode(self.head)
         # The cut may have split a character between the two ends.
-        tail = self.tail[:_CUT_BYTES].lstrip(_CONTINUATION) + self.tail[_CUT_BYTES:]
-        lost = self.left_out + len(decoder.getstate()[0]) + len(self.tail) - len(tail)
-        return head + between(lost, noun="byte") + tail.decode("utf-8", "replace")
+        data = self.tail[:_CUT_BYTES].lstrip(_CONTINUATION) + self.tail[_CUT_BYTES:]
+        tail = data.decode("utf-8", "replace")
+        before, after = whole_words_before_cut(head), whole_words_after_cut(tail)
+        words = len(head) - len(before) + len(tail) - len(after)  # in ASCII
+        lost = self.left_out + len(decoder.getstate()[0]) + len(self.tail) - len(data) + words
+        return before + between(lost, noun="byte") + after
 
 
 class CommandOutcome(Struct, frozen=True, kw_only=True):

@@ -4,6 +4,9 @@
 missing: `... 3 more handles` at the end of a list, `... 90 characters left out ...` between two ends. Lengths are in
 characters. Modules that cut to a budget of tokens measure by themselves and take the words from here.
 
+No cut leaves a part of a word that may be a key, whether it is one or not: who knows the keys could not find a part of
+one, and who chooses the text must not learn whether it contains a key.
+
 **Sources** are shown so that the person who decides about a statement sees every line of it, or is told how much is
 missing. Lines that are too long for a screen are broken, and many blank lines are counted, because text far to the
 right or far below is not seen. Everything that Python takes as the end of a line ends one, and invisible characters and
@@ -68,11 +71,7 @@ _UNSEEN: Final = re.compile(
 
 
 def cut_line(text: str, limit: int) -> str:
-    """Cut the text to at most `limit` characters (1 or more), the last an ellipsis if it was longer.
-
-    No part is left of a word that may be a key, whether it is one or not: who knows the keys could not find a part of
-    one, and who chooses the text must not learn whether it has a key.
-    """
+    """Cut the text to at most `limit` characters (1 or more), the last an ellipsis if it was longer."""
     if len(text) <= limit:
         return text
     return text[: limit - 1 - _of_a_key(text, limit - 1)[0]] + ELLIPSIS
@@ -90,26 +89,49 @@ def _of_a_key(text: str, at: int) -> tuple[int, int]:
     before, after = text[max(0, at - _LONGEST_KEY) : at], text[at : at + _LONGEST_KEY]
     left, right = len(before) - len(before.rstrip(_OF_KEYS)), len(after) - len(after.lstrip(_OF_KEYS))
     word = before[len(before) - left :] + after[:right]
-    is_mixed = any(map(str.isdigit, word)) and any(map(str.isalpha, word))
-    is_key = left > 0 and right > 0 and _SHORTEST_KEY <= len(word) <= _LONGEST_KEY and is_mixed
+    is_key = left > 0 and right > 0 and _SHORTEST_KEY <= len(word) <= _LONGEST_KEY and _is_mixed(word)
     return (left, right) if is_key else (0, 0)
 
 
+def _is_mixed(word: str) -> bool:
+    return any(map(str.isdigit, word)) and any(map(str.isalpha, word))
+
+
 def cut_end(text: str, limit: int, where: str = "") -> str:
-    """Return the first `limit` characters and a further line that counts the others.
+    """Return at most `limit` characters, and a further line that counts the others.
 
     Args:
         where: follows the count: where to find the rest.
     """
-    return text if len(text) <= limit else f"{text[:limit]}\n{more(len(text) - limit, 'character', where)}"
+    if len(text) <= limit:
+        return text
+    end = limit - _of_a_key(text, limit)[0]
+    return f"{text[:end]}\n{more(len(text) - end, 'character', where)}"
 
 
 def cut_middle(text: str, limit: int) -> str:
-    """Return both ends, `limit` characters together, and between them a line that counts the others."""
+    """Return both ends, at most `limit` characters together, and between them a line that counts the others."""
     if len(text) <= limit:
         return text
-    half = limit // 2
-    return text[:half] + between(len(text) - 2 * half) + text[len(text) - half :]
+    start, end = limit // 2, len(text) - limit // 2
+    start, end = start - _of_a_key(text, start)[0], end + _of_a_key(text, end)[1]
+    return text[:start] + between(end - start) + text[end:]
+
+
+def whole_words_before_cut(text: str) -> str:
+    """Return the text before a cut, of which nothing else is known, without a last word that may be part of a key."""
+    rest = text.rstrip(_OF_KEYS)
+    return rest if _may_be_part(text[len(rest) :]) else text
+
+
+def whole_words_after_cut(text: str) -> str:
+    """Return the text after a cut, of which nothing else is known, without a first word that may be part of a key."""
+    rest = text.lstrip(_OF_KEYS)
+    return rest if _may_be_part(text[: len(text) - len(rest)]) else text
+
+
+def _may_be_part(word: str) -> bool:
+    return len(word) <= _LONGEST_KEY and (len(word) >= _SHORTEST_KEY or _is_mixed(word))
 
 
 def more(count: int, noun: str = "", where: str = "") -> str:

@@ -27,6 +27,7 @@ import xxhash
 
 from ..core.errors import EnvironmentUnavailableError
 from ..core.execution import Captured
+from ..core.text import whole_words_before_cut
 from ..log.redaction import Redactor
 from ..log.statements import TouchSink, ignore_touched
 from .checkpoints import PausedWorker, adoption_pair
@@ -589,9 +590,9 @@ class Capture:
             return _NOTHING
         if self._decoder is not None and self._total <= CAPTURED_BYTES:
             self._keep(self._decoder.decode(b"", final=True))
+        text = "".join(self._texts)
         return Captured(
-            # The cut is by bytes and leaves no mark in the text.
-            text=self._redactor.redact("".join(self._texts), is_cut=self._total > CAPTURED_BYTES),
+            text=self._redactor.redact(whole_words_before_cut(text) if self._total > CAPTURED_BYTES else text),
             total_bytes=self._total,
             digest=self._digest.hexdigest(),
             kept_bytes=min(self._total, CAPTURED_BYTES),

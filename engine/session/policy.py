@@ -283,6 +283,11 @@ _NAMES: dict[type[PermissionSubject], str] = {
 
 REASON_CHARS: Final = 2_000
 """Characters of the user's reason that a model reads."""
+NOT_LEGIBLE: Final = (
+    "The user was not asked about this {}: it contains a secret with quotation marks, line breaks or escapes, and a "
+    "question cannot show these."
+)
+HIDDEN_QUOTING: Final = "it adds a secret with quotation marks, line breaks or escapes, which *** replaces with it"
 _NOBODY: Final = "This {} needs permission, but no user can be asked here. It was not done."
 
 
@@ -317,8 +322,11 @@ class Questions:
             allowed = None
         name = _NAMES[type(subject)]
         if allowed is None:
-            if (size := _size(subject)) > ASKED_CHARS:
-                return Verdict("rejected", _too_long(name, size))
+            text = _text_of(subject)
+            if len(text) > ASKED_CHARS:
+                return Verdict("rejected", _too_long(name, len(text)))
+            if isinstance(subject, StatementSubject | CommandSubject) and self._redactor.hidden_quoting(text):
+                return Verdict("rejected", NOT_LEGIBLE.format(name))
             answer = await self._ask(call, subject, rest)
         else:
             answer = PermissionAnswer(outcome="allowed" if allowed else "rejected")
@@ -346,7 +354,19 @@ class Questions:
                 shown_part, self._redactor, subject.changes, subject.note, ASKED_CHARS
             )
             subject = replace(subject, changes=changes, note=note)
+        if isinstance(subject, FileSubject | TreeSubject) and await self._hides_quoting(subject.changes):
+            subject = replace(subject, note="\n".join(filter(None, (subject.note, HIDDEN_QUOTING))))
         return redact_struct(self._redactor, subject)
+
+    async def _hides_quoting(self, changes: Sequence[TextChange]) -> bool:
+        """Return whether changed lines hide the quoting of a secret. Lines that stay are in both texts."""
+        if not self._redactor:
+            return False
+        hidden = self._redactor.hidden_quoting
+        # On a thread, as above.
+        return await anyio.to_thread.run_sync(
+            lambda: any(hidden(change.new) > hidden(change.old or "") for change in changes)
+        )
 
     async def _ask(self, call: ToolCallId, subject: PermissionSubject, rest: bool) -> PermissionAnswer:
         shown = await self._shown(subject)
@@ -370,18 +390,15 @@ class Questions:
         return answer
 
 
-def _size(subject: PermissionSubject) -> int:
+def _text_of(subject: PermissionSubject) -> str:
+    """Return the text that a question must show whole."""
     match subject:
         case RebuildSubject() | FileSubject() | TreeSubject():
-            return 0  # the question counts what it does not show
-        case StatementSubject(source=source):
-            return len(source)
-        case CommandSubject(command=command):
-            return len(command)
-        case ServerCallSubject(arguments=arguments):
-            return len(arguments)
-        case SiteSubject(url=url):
-            return len(url)
+            return ""  # the question counts what it does not show
+        case StatementSubject(source=text) | CommandSubject(command=text) | SiteSubject(url=text):
+            return text
+        case ServerCallSubject(arguments=text):
+            return text
 
 
 def _too_long(name: str, size: int) -> str:

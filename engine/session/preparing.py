@@ -25,6 +25,7 @@ from ..core.clock import Clock
 from ..core.encodings import decode
 from ..core.errors import EngineError, StoreError
 from ..core.ids import MessageId, Minter, ObjId, PayloadId
+from ..core.text import whole_words_before_cut
 from ..files.disk import Disk
 from ..files.manifest import Listed, is_glob, manifest_of, place_of
 from ..files.outline import model as outlines
@@ -281,7 +282,8 @@ async def summary(want: Want, sources: Sources) -> Prepared | None:
     found = None if data is None else decode(data)
     if found is None:
         return None
-    text = sources.redactor.redact(f"{want.title}\n\n{found.text[:_LONGEST]}")
+    kept = found.text if len(found.text) <= _LONGEST else whole_words_before_cut(found.text[:_LONGEST])
+    text = sources.redactor.redact(f"{want.title}\n\n{kept}")
     text = text.encode("utf-8", "replace")[: sources.allowance()].decode("utf-8", "ignore")
     try:
         return await _written(text, sources)

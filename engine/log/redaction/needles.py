@@ -33,6 +33,8 @@ from .spellings import SEQUENCE, SWALLOWED, UNFINISHED_UNIT, Reading, Span
 SHORTEST: Final = 8
 """The fewest bytes of a form. Shorter ones are too common in ordinary text."""
 LEAST_PIECE: Final = 12
+_MOST_MISSING: Final = 8
+"""The most bytes that a piece lacks of its form."""
 _CORE: Final = 4
 """The fewest bytes that are left of a form whose ends are swallowed."""
 _LINE_BREAK: Final = re.compile(rb"[ \t\0]*(?:[\r\n]|\\+[rn])[ \t\r\n\0>]*")
@@ -268,13 +270,13 @@ class Needles:
 
 
 def least_piece(form: bytes) -> int:
-    """Return how many bytes of a form count as a piece of it: seven eighths of them, and LEAST_PIECE at least.
+    """Return how many bytes of a form count as a piece of it: seven eighths, all but eight, and LEAST_PIECE at least.
 
     Whoever chooses a text and sees what is hidden can try a known part of a secret with each next character. So a piece
-    must have many more than anybody knows beforehand, such as `sk-proj-`, the header and claims of a token (four fifths
-    of it), or the fixed parts of a key in PEM (three quarters of a line).
+    must have many more than anybody knows beforehand. Of a token the header and claims may be known, but not the
+    signature; of a key in PEM the fixed parts, which are three quarters of a line.
     """
-    return max(LEAST_PIECE, len(form) - len(form) // 8)
+    return max(LEAST_PIECE, len(form) - min(len(form) // 8, _MOST_MISSING))
 
 
 def _needles(form: bytes, data: bytes, read: Callable[[bytes], bytes] | None) -> Iterator[Needle]:

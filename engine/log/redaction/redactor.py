@@ -6,12 +6,9 @@ Must not know the names of variables, where values come from, nor where a text g
 (`spellings`). `needles` has the forms of a value, such as base64, and finds them.
 
 **Cuts.** Texts are cut before they come here, mostly in the worker, which must never learn a value: the summary of a
-name, a displayed value, a traceback, an excerpt of a long line. The rest of a secret beside such a cut is not a whole
-form. But every cut is visible in the text, in the words of `core.text`: an ellipsis, three dots, `[90 characters left
-out]`. So text that touches one of these words is replaced, too, if it is a piece of a form that is large enough
-(`least_piece`). That needs no cooperation, digests or overlap, and covers what other libraries shorten with dots. Its
-prices: less than half of a secret may stay beside a cut, and harmless text beside a cut that looks like a piece of a
-secret is replaced, which only affects what is shown.
+name, a displayed value, a traceback, an excerpt of a long line. Our own cuts leave no part of a word that may be a key
+(`core.text`). Other programs and libraries cut, too, and show it by an ellipsis, three dots, or `[90 characters left
+out]`. So text that touches one of these words is replaced if it is nearly a whole form (`least_piece`).
 
 **Pieces.** A text that arrives in pieces is shown up to where a form may have begun, or an escape is incomplete.
 
@@ -38,12 +35,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...core.execution import Captured
 from ...core.text import Named
 from ..events import Event
 from ..events.codec import encode
 from ..events.conversation import AgentReasoning, ThinkingBlock
-from ..events.execution import CommandEnded, EffectAnswered, ExecutionFinished, StatementRecorded
+from ..events.execution import EffectAnswered, StatementRecorded
 from .needles import SHORTEST, Needles, encoded_forms, plain_forms
 from .spellings import STRING_BYTES, Span, fold, read_in, reading
 
@@ -90,7 +86,7 @@ class Source(Protocol):
 class _Known:
     """Values and their forms, made at once for all threads; `count` values were given, long or short."""
 
-    __slots__ = ("count", "exact", "is_some", "spelled")
+    __slots__ = ("count", "exact", "forms", "is_some", "spelled")
 
     def __init__(self, values: Sequence[str]) -> None:
         long = {value for value in values if len(value.strip()) >= SHORTEST}
@@ -98,7 +94,8 @@ class _Known:
         self.count = len(values)
         self.is_some = bool(long)
         self.exact = Needles(plain)
-        self.spelled = Needles({*plain, *(form for value in long for form in encoded_forms(value))}, fold)
+        self.forms = {*plain, *(form for value in long for form in encoded_forms(value))}
+        self.spelled = Needles(self.forms, fold)
 
 
 class Redactor:
@@ -167,6 +164,16 @@ class Redactor:
             read
         )
 
+    def hidden_quoting(self, text: str) -> int:
+        """Return how many secrets in the text are spelled with quotation marks, line breaks or escapes.
+
+        These are replaced with the secret, although a shell or Python reads what follows differently because of them.
+        """
+        if not self:
+            return 0
+        data = _bytes_of(text)
+        return sum(data[start:end] not in self._known.forms for start, end in self._spans(data))
+
     def holds_in_json(self, data: bytes) -> bool:
         """Return whether the JSON in `data` contains a whole form; its escapes are undone like any others."""
         return bool(self) and self._holds(data)
@@ -201,16 +208,12 @@ class Redactor:
 
     # --- texts --------------------------------------------------------------------------------------------------------
 
-    def redact(self, text: str, *, is_cut: bool = False) -> str:
-        """Replace every known value, and every piece of one beside a cut.
-
-        Args:
-            is_cut: the text ends at a cut that it does not mention.
-        """
+    def redact(self, text: str) -> str:
+        """Replace every known value, and nearly whole ones beside a cut."""
         if not self:
             return text
         data = _bytes_of(text)
-        spans = self._spans(data, is_cut)
+        spans = self._spans(data)
         return _replaced(text, _in_characters(data, spans)) if spans else text
 
     def redact_piece(self, text: str) -> tuple[str, str]:
@@ -221,7 +224,7 @@ class Redactor:
         if not self:
             return text, ""
         data = _bytes_of(text)
-        spans = self._spans(data, False)
+        spans = self._spans(data)
         end = self._open_at(data)
         # A value may begin inside a complete one: the two are replaced together, once both are there.
         for start, stop in spans:
@@ -233,12 +236,12 @@ class Redactor:
             last -= 1
         return _replaced(text[:last], shown), text[last:]
 
-    def _spans(self, data: bytes, is_cut: bool) -> list[Span]:
+    def _spans(self, data: bytes) -> list[Span]:
         found: list[Span] = []
         if self._known.exact.may_be_in(data):
             found += self._known.exact.found(read_in(data, ()))
         read = fold(data)
-        pieces = [*self._beside_cuts(read, any(sign in data for sign in _ESCAPES), is_cut)]
+        pieces = [*self._beside_cuts(read, any(sign in data for sign in _ESCAPES))]
         if pieces or self._known.spelled.may_be_in(read):
             whole = reading(data)
             found += self._known.spelled.found(whole)
@@ -264,12 +267,12 @@ class Redactor:
 
     # --- cuts ---------------------------------------------------------------------------------------------------------
 
-    def _beside_cuts(self, read: bytes, has_escapes: bool, is_cut: bool) -> Iterator[Span]:
+    def _beside_cuts(self, read: bytes, has_escapes: bool) -> Iterator[Span]:
         """Yield the pieces of forms beside cuts, in folded bytes."""
         reach = _CUT_ESCAPE if has_escapes else 1
-        words = [(len(read), len(read))] if is_cut else []
+        words: list[Span] = []
         if b"\xe2\x80\xa6" in read or b"..." in read or b"leftout]" in read:
-            words += (word.span() for word in _CUT.finditer(read))
+            words = [word.span() for word in _CUT.finditer(read)]
         for before, after in words:
             for end in range(before, max(0, before - reach), -1):
                 if (start := self._known.spelled.piece_before(read, end)) < end:
@@ -417,7 +420,7 @@ Walk = Callable[[Redactor, Any], Any]
 
 def redact_event(redactor: Redactor, event: Event) -> Event:
     """Replace every known value in all texts of the event; return the event itself if it has none."""
-    if not redactor or not (redactor.may_change(encode(event)) or _is_cut(event)):
+    if not redactor or not redactor.may_change(encode(event)):
         return event
     return cast("Event", _struct(redactor, event))
 
@@ -451,14 +454,6 @@ def withheld(data: bytes) -> str:
     return f"blake2b:{blake2b(data, digest_size=20).hexdigest()}"
 
 
-def _is_cut(event: Event) -> bool:
-    match event:
-        case ExecutionFinished(stdout=first, stderr=second) | CommandEnded(output=first, errors=second):
-            return first.truncated or second.truncated
-        case _:
-            return False
-
-
 def _struct(redactor: Redactor, value: Struct) -> Struct:
     changed = {
         name: clean
@@ -479,12 +474,6 @@ def _consequences(value: Struct, changed: dict[str, Any]) -> dict[str, Any]:
             return {"signature": None}
         case _:
             return {}
-
-
-def _captured(redactor: Redactor, value: Captured) -> Captured:
-    # Streams are cut in bytes, and the text does not mention it.
-    text = redactor.redact(value.text, is_cut=value.truncated)
-    return value if text is value.text else replace(value, text=text)
 
 
 def _items(walk: Walk) -> Walk:
@@ -536,6 +525,4 @@ def _walk_of(hint: Any) -> Walk | None:
         return inner and _items(inner)
     if origin is dict:
         return _values(_walk_of(arguments[1]) or _as_it_is)
-    if hint is Captured:
-        return _captured
     return _struct if isinstance(hint, type) and issubclass(hint, Struct) else None

@@ -30,6 +30,8 @@ from .keeping.naming import BoundNames, is_named
 from .names_used import Uses
 
 REPR_LIMIT: Final = 80
+_CUT_LATER: Final = 2_500
+"""How many characters of a text are looked at, so that a cut recognises a word that may be a key."""
 """Characters of a short repr."""
 _ITEMS: Final = 6
 _DEPTH: Final = 3
@@ -364,7 +366,7 @@ def _bounded(value: object, depth: int) -> str:
         return _node(cast(NodeBase, value))
     if kind is str or kind is bytes:
         text = cast(str, value)
-        return repr(text[:REPR_LIMIT]) + (ELLIPSIS if len(text) > REPR_LIMIT else "")
+        return repr(text[:_CUT_LATER]) + (ELLIPSIS if len(text) > _CUT_LATER else "")
     if kind is int and cast(int, value).bit_length() > _INTEGER_BITS:
         return f"<int of {cast(int, value).bit_length()} bits>"
     if kind in _BRACKETS:

@@ -26,7 +26,7 @@ from engine.log.permissions import (
     TreeSubject,
 )
 from engine.log.redaction import Redactor
-from engine.session.policy import Policy, Questions
+from engine.session.policy import HIDDEN_QUOTING, NOT_LEGIBLE, Policy, Questions
 from tests.support.fixed import FixedClock
 from tests.support.permissions import FixedPermissions
 
@@ -150,6 +150,43 @@ async def test_what_cannot_be_shown_whole_is_not_asked_about(
     assert verdict.reason.endswith("Split it up.")
     assert not [event for event in asked.log.events if isinstance(event, PermissionAsked)]
     assert await asked.decide(longest) == ["allowed"]
+
+
+SPELLED = {
+    "quotes": 'a-"secret-of-mine; ls; echo "x',
+    "line break": "a-secret\n-of-mine",
+    "continued line": "a-secret\\\n-of-mine",
+    "escape": "a-secret\\x2dof-mine",
+    "title of a terminal": "a-secret\x1b]0;ls;\x07-of-mine",
+}
+
+
+@pytest.mark.parametrize("text", SPELLED.values(), ids=SPELLED)
+async def test_a_secret_whose_quoting_would_be_hidden_is_not_asked_about(tmp_path: Path, text: str) -> None:
+    for name, subject in {"statement": StatementSubject(text), "command": command(text)}.items():
+        asked = Asked(tmp_path, ONCE, secrets=(SECRET,))
+        assert (await asked.questions.decide(CALL, subject)).reason == NOT_LEGIBLE.format(name)
+        assert not [event for event in asked.log.events if isinstance(event, PermissionAsked)]
+    asked = Asked(tmp_path, ONCE, ONCE, secrets=(SECRET,))
+    old = f"x\n{text}\n"
+    change = TextChange(line=1, old=old, new=f"y\n{text}\n")
+    added = FileSubject(path="/w/a", changes=(change, replace(change, new=f"{old}{text}\n")), note="a note")
+    assert await asked.decide(added, replace(added, changes=(change,))) == ["allowed", "allowed"]
+    assert [question.subject.note for question in asked.user.questions] == [f"a note\n{HIDDEN_QUOTING}", "a note"]
+
+
+async def test_a_call_is_asked_about_because_its_arguments_are_data(tmp_path: Path) -> None:
+    asked = Asked(tmp_path, ONCE, secrets=('a"secret-of-mine',))
+    arguments = '{"key": "a\\"secret-of-mine"}'
+    assert await asked.decide(ServerCallSubject(server="s", tool="t", arguments=arguments)) == ["allowed"]
+    assert asked.user.questions[0].subject == ServerCallSubject(server="s", tool="t", arguments='{"key": "***"}')
+
+
+@pytest.mark.parametrize("text", [SECRET, f"echo '{SECRET}'", f'X="{SECRET}"\n', "YS1zZWNyZXQtb2YtbWluZQ=="])
+async def test_a_secret_without_quoting_is_asked_about(tmp_path: Path, text: str) -> None:
+    asked = Asked(tmp_path, ONCE, secrets=(SECRET,))
+    assert await asked.decide(command(text)) == ["allowed"]
+    assert "***" in asked.user.questions[0].subject.command
 
 
 CHANGE = (TextChange(line=1, old=None, new=f"{SECRET}\n" * 60_000),)

@@ -17,16 +17,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from engine.core.execution import Captured, ExceptionInfo
+from engine.core.execution import ExceptionInfo
 from engine.core.ids import ExecutionId, MessageId, StatementId, ToolCallId
-from engine.core.text import cut_end, cut_line, cut_middle
+from engine.core.programs import CommandOutput
+from engine.core.text import cut_end, cut_line, cut_line_from, cut_middle
 from engine.log.events import EVENTS, Event
 from engine.log.events.codec import decode, encode
 from engine.log.events.conversation import AgentReasoning, AgentText, Attachment, ThinkingBlock, ToolCall, UserMessage
-from engine.log.events.execution import EffectAnswered, EffectRequested, ExecutionFinished, StatementRecorded
-from engine.log.redaction import SHORTEST, Redactor, marked_line, redact_event, redact_json, without_secrets
+from engine.log.events.execution import EffectAnswered, EffectRequested, StatementRecorded
+from engine.log.redaction import NO_SECRETS, SHORTEST, Redactor, marked_line, redact_event, redact_json, without_secrets
 from engine.log.redaction.needles import least_piece, secret_lines
 from engine.log.redaction.spellings import fold
+from engine.runtime.connection import CAPTURED_BYTES, Capture
 from engine.runtime.worker.sharing import short_repr
 
 SECRETS = {
@@ -127,15 +129,40 @@ def test_no_known_beginning_can_be_made_longer_by_trying_each_next_character(kno
             assert not redactor.is_piece_at_an_end(text)
 
 
+def test_the_signature_of_a_long_token_cannot_be_tried_out() -> None:
+    claims, signature = "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIi" * 60, "Zq9vT4mW7xK2pL8nR3yB6hQ5Zq9vT4mW7xK2pL8nR3y"
+    redactor = Redactor([f"{claims}.{signature}"])
+    for size in range(len(signature) - 9):
+        text = f"{claims}.{signature[:size]}"
+        assert redactor.redact(f"{text}…") == f"{text}…"
+
+
 def test_most_of_a_secret_beside_a_cut_is_replaced() -> None:
     redactor = Redactor([TOKEN])
     assert redactor.redact(f"a {TOKEN[:28]}… b …{TOKEN[4:]} c {TOKEN[:27]}…") == f"a ***… b …*** c {TOKEN[:27]}…"
 
 
-def test_unmarked_cut_loses_the_piece_before_it() -> None:
-    redactor = Redactor(["sk-0123456789abcdef"])
-    assert redactor.redact("key sk-0123456789abcd") == "key sk-0123456789abcd"
-    assert redactor.redact("key sk-0123456789abcd", is_cut=True) == "key ***"
+@pytest.mark.parametrize("secret", [SECRETS["short"], TOKEN, "a" * 900 + "1" * 900])
+@pytest.mark.parametrize("offset", range(0, 100, 7))
+def test_our_own_cuts_know_no_secret_and_leave_no_part_of_one(secret: str, offset: int) -> None:
+    text = "- " * (offset // 2) + secret + " " + "- " * 50
+    ending = " -" * 50 + " " + secret + " -" * (offset // 2)
+    data = text.encode()
+    capture = Capture(NO_SECRETS)
+    capture.feed(b". " * (CAPTURED_BYTES // 2 - 40) + data)
+    shown = [
+        cut_line(text, 80),
+        cut_line_from(text, 80, 80),
+        cut_end(text, 60, "in the file"),
+        cut_middle(text, 70),
+        cut_middle(ending, 70),
+        short_repr(text),
+        short_repr(data),
+        short_repr({"key": [text, text]}),
+        CommandOutput(head=data[:80], tail=ending[-80:].encode(), total=9_999).text,
+        capture.finish().text,
+    ]
+    assert [piece for each in shown if secret not in each for piece in pieces_of(secret, each)] == []
 
 
 def test_harmless_text_stays_beside_a_cut() -> None:
@@ -384,25 +411,6 @@ def test_thinking_that_changes_loses_the_signature_that_covered_it() -> None:
     assert clean.thinking == (ThinkingBlock(text="it is ***", provider="anthropic"),)
     reasoning = redact_event(REDACTOR, AgentReasoning(message_id=MessageId("m"), text=SECRET, signature="signed"))
     assert reasoning.signature is None
-
-
-def test_cut_output_loses_its_last_piece() -> None:
-    stdout = Captured(text=f"72 bytes {SECRET[:-1]}", total_bytes=90_000, kept_bytes=24)
-    stderr = Captured(text=f"whole {SECRET} and {SECRET[:-1]}", total_bytes=41, kept_bytes=41)
-    finished = ExecutionFinished(
-        execution_id=ExecutionId("x"),
-        statement_id=StatementId("s"),
-        status="ok",
-        started_at=0.0,
-        ended_at=0.0,
-        stdout=stdout,
-        stderr=stderr,
-    )
-    clean = redact_event(REDACTOR, finished)
-    assert clean.stdout.text == "72 bytes ***"
-    assert clean.stdout.truncated
-    assert clean.stderr.text == f"whole *** and {SECRET[:-1]}"
-    assert not clean.stderr.truncated
 
 
 def test_word_keys_and_exact_values_of_json_stay() -> None:
