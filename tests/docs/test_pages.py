@@ -108,7 +108,7 @@ def test_tools_are_documented() -> None:
 def test_limits_of_prompts_are_documented() -> None:
     text = " ".join(text_of("docs/configuration.md").split())
     assert f"| {MAX_TEXT_CHARS:,} characters of text in one prompt |" in text
-    assert f"({EMBEDDED_CHARS:,} characters of all that came with one prompt" in text
+    assert f"the first {EMBEDDED_CHARS:,} characters of all text resources of one prompt" in text
     assert f"its first {BEGINNING_CHARS:,} characters stay" in text
     assert f"| {MOST_OPENED} views that one prompt opens |" in text
     assert f"| {MAX_QUEUED} prompts that wait for their turns |" in text
