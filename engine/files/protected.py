@@ -43,10 +43,12 @@ from .protected_names import (
     CONFIGURATION,
     GIT,
     GIT_DATA,
+    GIT_RUNS,
     HEAD,
     OBJECTS,
     OWN,
     REFS,
+    REPOSITORY_VARIABLES,
     ROWS,
     TWO_PARTS,
     WORKSPACE_SUFFIX,
@@ -441,10 +443,12 @@ def _why_in_configuration(path: str) -> str:
 
 def _places_in_variables(roots: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Yield the real paths in the roots that variables name, with the reasons why they are protected."""
-    for variable, why in BY_VARIABLE.items():
-        if value := os.environ.get(variable, ""):
-            places = (real_path(os.path.join(root, os.path.expanduser(value))) for root in roots)
-            yield from ((place, why) for place in places if is_inside(place, roots) and place not in roots)
+    named = [(os.environ.get(variable, ""), why) for variable, why in BY_VARIABLE.items()]
+    for repository in filter(None, map(os.environ.get, REPOSITORY_VARIABLES)):
+        named += ((os.path.join(repository, name), why) for name, why in GIT_RUNS.items())
+    for value, why in named:
+        places = (real_path(os.path.join(root, os.path.expanduser(value))) for root in roots if value)
+        yield from ((place, why) for place in places if is_inside(place, roots) and place not in roots)
 
 
 def _rows_of_configuration() -> Iterator[str]:

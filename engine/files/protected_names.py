@@ -116,7 +116,7 @@ _OF_EDITORS: Final = "VS Code takes tasks and programs from this workspace file"
 
 GIT: Final = ".git"
 HEAD, OBJECTS, REFS = "head", "objects", "refs"
-_GIT_RUNS: Final = {
+GIT_RUNS: Final = {
     "config": "git runs programs named in this file, even for `git status`",
     "config.worktree": "git runs programs named in this file, even for `git status`",
     "hooks": "git runs the programs in it",
@@ -126,6 +126,8 @@ _GIT_RUNS: Final = {
     "rebase-apply": "`git rebase --continue` runs the commands in it",
     "sequencer": "`git cherry-pick --continue` follows it",
 }
+REPOSITORY_VARIABLES: Final = ("GIT_DIR", "GIT_COMMON_DIR")
+"""Variables that name a repository of git, wherever it is."""
 _GIT_REMOTES: Final = "remotes"
 _NAMES_REMOTES: Final = "git runs what the remotes named in it say, or their hooks"
 GIT_DATA: Final = (OBJECTS, REFS, "logs")
@@ -152,7 +154,7 @@ def why_in_git(below: list[str]) -> str:
         return ""
     if below[0] == _GIT_REMOTES:  # not further down, where there are branches of that name
         return _NAMES_REMOTES
-    return next((_GIT_RUNS[name] for name in below if name in _GIT_RUNS), "")
+    return next((GIT_RUNS[name] for name in below if name in GIT_RUNS), "")
 
 
 def stem_of(name: str) -> str:

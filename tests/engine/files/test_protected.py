@@ -17,7 +17,7 @@ from engine.files.protected import (
     Protection,
     _bytecode_beside,  # pyright: ignore[reportPrivateUsage] -- a link must come between the walk and this
 )
-from engine.files.protected_names import BY_VARIABLE, ROWS
+from engine.files.protected_names import BY_VARIABLE, REPOSITORY_VARIABLES, ROWS
 
 NAMES = ("config", "config.worktree", "hooks", "commondir")
 NAMED = "configuration of the repository names it"
@@ -656,6 +656,19 @@ def test_a_file_that_a_variable_names_is_protected(
     assert str(tmp_path / "creds.json") in found.places()
     assert found.why(str(tmp_path / "creds.json")) == BY_VARIABLE[variable]
     assert not found.why(str(tmp_path / "other"))
+
+
+@pytest.mark.parametrize("variable", REPOSITORY_VARIABLES)
+def test_a_repository_that_a_variable_names_is_protected_where_git_runs_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    lay(tmp_path, {"of-git/config": "", "of-git/hooks/": "", "of-git/objects/": ""})
+    monkeypatch.setenv(variable, "of-git")
+    found = scanned(tmp_path)
+    assert {str(tmp_path / "of-git/config"), str(tmp_path / "of-git/hooks")} <= {*found.places()}
+    assert found.why(str(tmp_path / "of-git/hooks/pre-commit"))
+    assert found.why(str(tmp_path / "of-git/config.worktree"))
+    assert not found.why(str(tmp_path / "of-git/objects/ab"))
 
 
 @pytest.mark.parametrize(
