@@ -120,18 +120,20 @@ def cut_middle(text: str, limit: int) -> str:
 
 def whole_words_before_cut(text: str) -> str:
     """Return the text before a cut, of which nothing else is known, without a last word that may be part of a key."""
-    rest = text.rstrip(_OF_KEYS)
-    return rest if _may_be_part(text[len(rest) :]) else text
+    word = text[-_LONGEST_KEY:]
+    word = word[len(word.rstrip(_OF_KEYS)) :]
+    return text[: len(text) - len(word)] if _may_be_part(word) else text
 
 
 def whole_words_after_cut(text: str) -> str:
     """Return the text after a cut, of which nothing else is known, without a first word that may be part of a key."""
-    rest = text.lstrip(_OF_KEYS)
-    return rest if _may_be_part(text[: len(text) - len(rest)]) else text
+    word = text[:_LONGEST_KEY]
+    word = word[: len(word) - len(word.lstrip(_OF_KEYS))]
+    return text[len(word) :] if _may_be_part(word) else text
 
 
 def _may_be_part(word: str) -> bool:
-    return len(word) <= _LONGEST_KEY and (len(word) >= _SHORTEST_KEY or _is_mixed(word))
+    return len(word) >= _SHORTEST_KEY or _is_mixed(word)
 
 
 def more(count: int, noun: str = "", where: str = "") -> str:

@@ -89,8 +89,8 @@ def test_what_is_printed_is_redacted_in_pieces_of_any_size(size: int) -> None:
     assert KEY not in "".join(pieces)
 
 
-def test_a_piece_of_a_secret_at_the_bound_is_redacted() -> None:
+def test_no_part_of_a_secret_is_left_at_the_bound() -> None:
     key = f"{KEY}-that-is-long"
     capture = Capture(Redactor([key]))
     capture.feed(b"x" * (CAPTURED_BYTES - len(key) + 2) + key.encode())
-    assert capture.finish().text.endswith("x***")
+    assert key[:1] not in capture.finish().text

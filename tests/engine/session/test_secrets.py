@@ -94,15 +94,16 @@ async def test_answer_with_a_secret_is_not_kept(tmp_path: Path) -> None:
 
 async def test_question_hides_a_secret_and_the_statement_runs_unchanged(tmp_path: Path) -> None:
     script = tmp_path / "replies.jsonl"
-    script.write_text("\n".join(map(json.dumps, ({"statement": f"# {SECRET[:12]}\nlen({SECRET!r})"}, {"text": "."}))))
+    secret = "k3y-of-mine-and-more"
+    script.write_text("\n".join(map(json.dumps, ({"statement": f"# {secret[:12]}\nlen({secret!r})"}, {"text": "."}))))
     user = FixedPermissions([PermissionAnswer(outcome="allowed")])
-    secrets = {"A_TOKEN": SECRET, "B_TOKEN": SECRET[:12]}
+    secrets = {"A_TOKEN": secret, "B_TOKEN": secret[:12]}
     async with session_in(tmp_path, settings={"model": f"scripted:{script}"}, **secrets) as session:
         session.attach(user)
         assert await run(session, "go") == "end_turn"
     (question,) = user.questions
     assert question.subject == StatementSubject("# ***\nlen('***')")
-    assert values(session) == [str(len(SECRET))]
+    assert values(session) == [str(len(secret))]
 
 
 @pytest.mark.parametrize(
