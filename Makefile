@@ -9,10 +9,11 @@ export PYTHONDONTWRITEBYTECODE =
 COMPILE = $(BIN)/python -m compileall -q acp_adapter conformance engine mcp_tools rewindow_pytest.py rewindow_startup.py
 PYRIGHT = $(NODE_WHEEL)/bin/node tests/node/node_modules/pyright/index.js
 # Three workers even on two cores, because many tests wait for a disk or a process. By file, because modules share servers.
-QUICK = $(COMPILE) && $(BIN)/python -m pytest -m "not slow" -n 3 --dist loadfile
+PYTEST = $(COMPILE) && $(BIN)/python -m pytest -n 3 --dist loadfile
+NOT_SLOW = $(PYTEST) -m "not slow"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-portable test-hosts check bench docs lock format ranks clean
+.PHONY: help demo test test-all long-tests test-portable test-hosts check bench docs lock format ranks clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -31,24 +32,28 @@ tests/%/node_modules/.installed: tests/%/package.json tests/%/package-lock.json 
 demo: .venv/.installed ## a real session on a small project, driven over ACP; takes 6 seconds
 	$(BIN)/python examples/demo.py
 
-test: .venv/.installed tests/node/node_modules/.installed ## all tests but the slow ones
-	$(QUICK)
+test: .venv/.installed tests/node/node_modules/.installed ## all tests but the long and the slow ones; takes a minute
+	$(PYTEST) -m "not slow and not long"
 
 test-all: .venv/.installed tests/node/node_modules/.installed ## every test, and properties on five times as many examples
 	$(COMPILE) && HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 4 --dist loadfile
 
 test-portable: .venv/.installed ## tests of the engine as on another system than Linux, see docs/macos.md
-	REWINDOW_PORTABLE=1 $(QUICK) tests/engine/core tests/engine/log tests/engine/files tests/engine/runtime tests/engine/session
+	REWINDOW_PORTABLE=1 $(NOT_SLOW) tests/engine/core tests/engine/log tests/engine/files tests/engine/runtime tests/engine/session
 
 test-hosts: .venv/.installed tests/node/node_modules/.installed tests/hosts/node_modules/.installed ## rewindow-mcp in Claude Code, Codex, Gemini CLI and goose; installs them, which takes 1.3 GB
 	$(COMPILE) && $(BIN)/python -m pytest tests/hosts/hosts.py
 
-check: .venv/.installed tests/node/node_modules/.installed ## format, lint, types on Linux and macOS, import contracts, tests
+check: .venv/.installed tests/node/node_modules/.installed ## format, lint, types on Linux and macOS, import contracts, all tests but the slow ones
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(PYRIGHT) & linux=$$!; $(PYRIGHT) --pythonplatform Darwin && wait $$linux
 	$(BIN)/lint-imports
-	$(QUICK)
+	$(NOT_SLOW)
+
+long-tests: .venv/.installed tests/node/node_modules/.installed ## time the tests, and rewrite the list of the long ones
+	$(NOT_SLOW) --junitxml=.pytest_cache/times.xml
+	$(BIN)/python -m tests.support.long_tests .pytest_cache/times.xml
 
 bench: .venv/.installed ## measure the bars beside their peers; writes benchmarks/results
 	$(BIN)/python -m benchmarks

@@ -8,7 +8,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import portable
+from tests.support import long_tests, portable
 
 if portable.VARIABLE in os.environ:
     portable.switch_on()  # before anything of the program is imported
@@ -32,6 +32,9 @@ collect_ignore = ["data"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if long_tests.is_long(item.nodeid):
+            item.add_marker(pytest.mark.long)
     if portable.VARIABLE in os.environ:
         for item in items:
             if why := portable.reason(item.nodeid):
