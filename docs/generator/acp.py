@@ -102,22 +102,29 @@ WHY: Final[Mapping[str, str]] = {
 }
 """Why a name is not served or used by a version that has it."""
 _HEAD: Final = """\
-# What Rewindow does of ACP
+# Support of ACP
 
-*Generated from `acp_adapter/` and the official schemas by `make docs`; a test fails when it is out of date.*
+*Generated from `acp_adapter/` and the official schemas by `make docs`. A test fails when it is out of date.*
 
-The Agent Client Protocol has a version 1 and a draft of version 2, each with unstable additions. Rewindow speaks both:
-`initialize` answers version 1 to clients that ask for version 1, and version 2 to those that ask for a higher one. This
-page lists every method, update, kind of content and capability of the schemas, the oldest edition that has it, and what
-each version does. A dash says that the version does not have it.
+The Agent Client Protocol (ACP) has a version 1 and a draft of version 2. Each has a stable and an unstable edition of
+its schema. Rewindow speaks both versions. It answers `initialize` with version 1 to clients that ask for version 1, and
+with version 2 to clients that ask for a higher version.
+
+This page lists every method, update, kind of content and capability of the schemas. The columns of the tables:
+
+- `since`: the oldest edition that has the name
+- `1` and `2`: whether Rewindow supports the name in this version. A dash means that the version does not have the name
+- the last column: the reason if Rewindow does not support it
 
 An agent's capability is marked "yes" if `initialize` offers it. A client's capability is marked "yes" if Rewindow
-behaves differently for a client that offers it. Besides these, version 1 handles the notifications `document/didOpen`,
-`didChange`, `didSave`, `didClose` and `didFocus`, see [editors](editors.md). Version 2 has no method for files, so
-Rewindow does not know texts that an editor has not saved: it reads and writes files on the disk.
+behaves differently for a client that offers it.
 
-A session's title is the beginning of its first prompt, or what the client sets. A title by the model would cost a call
-of its own, or words in each prompt.
+In version 1, Rewindow also handles the notifications `document/didOpen`, `didChange`, `didSave`, `didClose` and
+`didFocus` ([unsaved text](configuration.md#unsaved-text-in-an-editor)). Version 2 has no method for files. So Rewindow
+reads and writes files on the disk there, and does not know text that an editor has not saved.
+
+A session's title is the beginning of its first prompt, unless the client sets another title. Rewindow does not ask the
+model for a title, because this would need another call, or more text in each prompt.
 """
 
 

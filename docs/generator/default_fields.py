@@ -41,13 +41,15 @@ def section() -> list[str]:
     lines = [
         "### Fields with a default on error",
         "",
-        f"The schema marks {len(every)} fields with `x-deserialize-default-on-error`: a receiver ignores a value that",
-        "it cannot read. The suite breaks each one that can reach a program, with a value of a wrong type, and with",
-        "null if that is not allowed. It breaks many fields in one message, and one by one if the message is refused.",
-        "A mark is not a MUST, so these requirements do not decide. Accepting null where it is allowed does decide,",
-        "and has its own requirements.",
+        f"The schema marks {len(every)} fields with `x-deserialize-default-on-error`. A receiver ignores the value of",
+        "such a field if it cannot read it. The suite sends each of these fields that can reach a program with a wrong",
+        "value: with a value of a wrong type, and with null if that is not allowed. It sends many wrong values in one",
+        "message. If the program refuses the message, the suite sends them one by one.",
         "",
-        "| sent to | marked fields | broken | by |",
+        "A mark in the schema is not a MUST, so these requirements do not decide. Other requirements decide whether a",
+        "program accepts null where it is allowed.",
+        "",
+        "| sent to | marked fields | sent with a wrong value | by |",
         "|---|---|---|---|",
     ]
     ids = {
@@ -58,7 +60,13 @@ def section() -> list[str]:
         count = len(reachable(side))
         broken = count - sum(map(len, left_out(side).values()))
         lines.append(f"| {side}s | {count} | {broken} | {requirements} |")
-    lines += ["", "Not broken:", "", "| sent to | fields | because |", "|---|---|---|"]
+    lines += [
+        "",
+        "These fields are not sent with a wrong value:",
+        "",
+        "| sent to | fields | because |",
+        "|---|---|---|",
+    ]
     for side in ids:
         for reason, fields in left_out(side).items():
             names: dict[str, list[str]] = {}

@@ -62,18 +62,19 @@ _READ_MODELS: Final[tuple[type[Any], ...]] = (
 _HEAD = """\
 # Events
 
-*Generated from `engine/log/events/` by `make docs`; a test fails when it is out of date.*
+*Generated from `engine/log/events/` by `make docs`. A test fails when it is out of date.*
 
-Everything that happens in a session is an event on its log. Nothing else survives the process. An event is an immutable
-value, named in the past tense. `EventLog.append` stamps it, and the journal makes it durable. All other session state
-is a fold over these kinds ([architecture](architecture.md)).
+Rewindow records everything that happens in a session as events on the session's log. Only the log survives the process.
+An event is an immutable value, and its name is in the past tense. `EventLog.append` gives the event its number, its
+time and its branch. The journal then writes it to disk. All other state of a session is computed from its events
+([architecture](architecture.md)).
 
-On disk and in an export an event is one JSON object, `{"kind": ..., "v": ..., <fields>}`. `kind` never changes. `v`
-increases when the meaning of a field changes; a program refuses an event of a later version. A field that is added
-later has a default, so older logs still load.
+On disk and in an export, an event is one JSON object: `{"kind": ..., "v": ..., <fields>}`. `kind` never changes. `v`
+increases when the meaning of a field changes. A program refuses an event of a later version. New fields have a default,
+so older logs still load.
 
-The process that runs statements is untrusted: an event of a kind that it may not report ends it. The column *worker*
-marks the kinds that it may report.
+The *worker*, the process that runs statements, is untrusted. It may report only some kinds of events. If it reports
+another kind, it is ended. The column *worker* marks the kinds that it may report.
 """
 
 
@@ -84,7 +85,7 @@ def page() -> str:
 
 def _stamp() -> Iterator[str]:
     found = definitions(engine.log.events.base)["Event"]
-    yield "## The stamp\n\nEvery kind has these fields; the log fills them in.\n"
+    yield "## The stamp\n\nEvery event has these fields. The log sets them.\n"
     yield from _table(tuple(fields(cast("ast.ClassDef", found.node))), found.doc)
 
 
@@ -98,7 +99,8 @@ def _index() -> Iterator[str]:
 
 
 def _read_models() -> Iterator[str]:
-    yield "## Read models\n\nThe folds over a session's log, with the kinds that each one follows, and its contents.\n"
+    yield "## Read models\n\nA *read model* is state that is computed from the log."
+    yield "The table lists the kinds of events that each one reads.\n"
     yield "| class | module | follows | of these kinds | contents |\n| --- | --- | --- | --- | --- |"
     for model in _READ_MODELS:
         wanted = READING if model is Readings else getattr(model, "FOLLOWS", None)
@@ -139,7 +141,7 @@ def _table(rows: tuple[Field, ...], doc: str) -> Iterator[str]:
 
 def _values() -> Iterator[str]:
     """The structures inside events, nested ones included."""
-    yield "## Values inside events\n\nPlain structures, stored within their event.\n"
+    yield "## Values inside events\n\nThese structures are stored inside an event.\n"
     kinds = {kind.__name__ for kind in EVENTS}
     for module in _VALUES:
         for name, found in definitions(module).items():
@@ -150,13 +152,13 @@ def _values() -> Iterator[str]:
 
 def _words() -> Iterator[str]:
     """The allowed words of restricted text fields, and the names of identifiers."""
-    yield "## Words\n\nFields of these types have one of a few values.\n\n| type | words |\n| --- | --- |"
+    yield "## Words\n\nA field of such a type has one of the values in its row.\n\n| type | words |\n| --- | --- |"
     for module in _VALUES:
         for name, found in definitions(module).items():
             if isinstance(found.node, ast.Assign) and ast.unparse(found.node.value).startswith("Literal["):
                 words = ", ".join(f"`{word}`" for word in re.findall(r"'([^']*)'", ast.unparse(found.node.value)))
                 yield f"| `{name}` | {words} |"
-    yield "\n## Identifiers\n\nText, or for `Seq` a number.\n"
+    yield "\n## Identifiers\n\nIdentifiers are text. Only `Seq` is a number.\n"
     identifiers = definitions(import_module("engine.core.ids"))
     for name, found in identifiers.items():
         if "NewType" in found.text:

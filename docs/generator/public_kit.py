@@ -87,9 +87,9 @@ def section() -> list[str]:
     return [
         "### The public compatibility kit",
         "",
-        "Requirements for agents of version 1 of the",
-        f"[public kit]({LINK}),",
-        f"at commit {COMMIT[:8]}, and the equivalent requirements here:",
+        f"The [public kit]({LINK})",
+        "is another conformance suite. This table lists its requirements for agents of version 1, at commit",
+        f"{COMMIT[:8]}, with the equivalent requirements of this suite:",
         "",
         "| kit | here |",
         "|---|---|",
