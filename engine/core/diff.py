@@ -381,9 +381,9 @@ def within(changes: Sequence[TextChange], note: str, limit: int) -> tuple[tuple[
         kept.append(first)
     left_out = LeftOut(left.added + more.added, left.removed + more.removed)
     kept[-1] = replace(kept[-1], left_out=left_out)
-    said = f"only the beginning is shown: {text_size(kept):,} of {total:,} characters"
+    said = f"this diff is cut to {text_size(kept):,} of {total:,} characters"
     if left_out.added or left_out.removed:
-        said += f", without {left_out.added:,} of the lines added and {left_out.removed:,} of those removed"
+        said += f", and omits {left_out.added:,} added and {left_out.removed:,} removed lines"
     return tuple(kept), "\n".join(filter(None, (note, said)))
 
 

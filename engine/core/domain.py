@@ -17,7 +17,7 @@ Layer = Literal["landlock", "seccomp", "mounts", "devices", "processes", "socket
 private view of the file tree. The others are `PARTS` of Landlock."""
 LAYERS: Final[tuple[Layer, ...]] = ("landlock", "seccomp", "mounts")
 PARTS: Final[Mapping[Layer, str]] = {
-    "devices": "control devices that they may open, by ioctl",
+    "devices": "send ioctl commands to devices that they may open",
     "processes": "send signals to your other processes, and connect to their abstract Unix sockets",
     "sockets": "connect to Unix sockets in the file tree, such as those of D-Bus, Docker or tmux",
 }

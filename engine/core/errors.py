@@ -32,7 +32,9 @@ class NoManipulationIndexError(EngineError):
     """Raised when the View has no manipulation index at or after `threshold`; a later event may bring one."""
 
     def __init__(self, threshold: int, length: int) -> None:
-        super().__init__(f"no manipulation index from {threshold} on in a View of {length} events; wait for more")
+        super().__init__(
+            f"the View has {length} events and no manipulation index at or after {threshold}; wait for more events"
+        )
         self.threshold = threshold
         self.length = length
 
@@ -68,7 +70,7 @@ class SessionReadOnlyError(EngineError):
     """
 
     def __init__(self, session_id: SessionId, reason: str, *, for_now: bool = False) -> None:
-        advice = "" if for_now else "; when that is mended, open it again"
+        advice = "" if for_now else "; fix this, then open the session again"
         super().__init__(f"session {session_id} is read-only{' for now' if for_now else ''}: {reason}{advice}")
         self.session_id = session_id
         self.reason = reason
@@ -83,7 +85,9 @@ class StoreTooNewError(StoreError):
     """Raised for a store that a newer version wrote, which this version must not touch."""
 
     def __init__(self, path: str, found: int, known: int) -> None:
-        super().__init__(f"{path} has schema version {found}, this program knows {known}; upgrade rewindow to open it")
+        super().__init__(
+            f"{path} has schema version {found}, but this program reads at most {known}; upgrade rewindow to open it"
+        )
         self.path = path
         self.found = found
         self.known = known
@@ -95,8 +99,8 @@ class StoreGoneError(StoreError):
     def __init__(self, path: str) -> None:
         shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         super().__init__(
-            f"{shown} was removed or replaced while it was in use; what happens from here on is not kept: copy what you"
-            " need, and restart the agent"
+            f"{shown} was removed or replaced during use, so nothing more is saved; copy what you "
+            "need, and restart the agent"
         )
         self.path = path
 
@@ -126,7 +130,7 @@ class StatementWithdrawnError(EngineError):
     """Raised by `Session.cell` when the statement was cancelled before it began."""
 
     def __init__(self, session_id: SessionId) -> None:
-        super().__init__(f"the statement was withdrawn before it began: session {session_id} was cancelled or closed")
+        super().__init__(f"the statement did not run, because session {session_id} was cancelled or closed")
         self.session_id = session_id
 
 

@@ -60,17 +60,17 @@ def read_keys(environ: Mapping[str, str]) -> StoredKeys:
     try:
         return msgspec.json.decode(data, type=StoredKeys)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise InvalidRequestError(f"{path} is not a valid file of keys; repair it, or remove it") from None
+        raise InvalidRequestError(f"{path} is not a valid key file; repair or remove this file") from None
 
 
 def _content(path: Path) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # it may be a pipe
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError("it is not a regular file")
+            raise OSError("the path is not a regular file")
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        raise OSError(f"it is larger than {MOST_BYTES:,} bytes")
+        raise OSError(f"the file is larger than {MOST_BYTES:,} bytes")
     return data
 
 

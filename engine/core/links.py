@@ -56,23 +56,23 @@ def path_in(uri: str) -> str:
     scheme = _SCHEME.match(uri)
     path = uri if scheme is None else _from_uri(uri, scheme[1].lower())
     if not path:
-        raise ValueError("it names no file")
+        raise ValueError("the link names no file")
     if "\0" in path:
-        raise ValueError("no path holds a NUL character")
+        raise ValueError("a path cannot contain a NUL character")
     return path
 
 
 def _from_uri(uri: str, scheme: str) -> str:
     if scheme in _WEB:
-        raise ValueError("web pages are not fetched; paste what matters, or save it as a file")
+        raise ValueError("linked web pages are not fetched; paste the text, or save the page as a file")
     if scheme != "file":
-        raise ValueError(f"of URIs, this version opens file:// only, not {scheme}:")
+        raise ValueError(f"only file:// links can be opened, not {scheme}:")
     try:
         parts = urlsplit(uri)
     except ValueError:
-        raise ValueError("it is not well-formed") from None
+        raise ValueError("the link is malformed") from None
     if parts.netloc not in {"", "localhost"}:
-        raise ValueError("it is a file of another host")
+        raise ValueError("the file is on another host")
     # A name that is not UTF-8 is escaped byte by byte, and `open` takes those bytes as surrogates.
     return unquote(parts.path, errors="surrogateescape")
 

@@ -60,7 +60,7 @@ def integer(digits: str) -> float | str:
 
 def _clean(value: object, depth: int) -> object:
     if depth > DEEPEST:
-        raise TypeError(f"plain data is at most {DEEPEST} levels deep")
+        raise TypeError(f"plain data may be nested at most {DEEPEST} levels deep")
     match value:
         case None | bool() | bytes():
             return value
@@ -86,5 +86,5 @@ def _clean_compound(value: object, depth: int) -> object:
 
 def _key(key: Any) -> str:
     if not isinstance(key, str):
-        raise TypeError(f"keys of plain data are text, not {type(key).__name__}")
+        raise TypeError(f"keys of plain data must be text, not {type(key).__name__}")
     return valid_text(str(key))

@@ -41,7 +41,7 @@ def parsed(source: str) -> ast.Module | None:
 
 TAG_CHARS: Final = 40
 """The length of a tag."""
-TAG_RULE: Final = f"a tag has 1 to {TAG_CHARS} visible characters, without spaces at its ends"
+TAG_RULE: Final = f"a tag must have 1 to {TAG_CHARS} visible characters, and no space at either end"
 MOST_TAGS: Final = 16
 """Tags of one statement; further ones are dropped."""
 _SOURCE_CHARS: Final = 1 << 18

@@ -150,7 +150,7 @@ SETTINGS: Final = (
     Setting("state_dir", lambda text: Path(text).expanduser(), "DIR", "where sessions are kept"),
     Setting("model", str, "MODEL", "`direct`, `provider:PROVIDER:MODEL`, or `scripted:FILE` for replies from a file"),
     Setting("models", _names, "MODELS", "more models to choose from in a session, written as in `model`"),
-    Setting("fallback_models", _names, "MODELS", "models to ask instead, in order, if the chosen one fails"),
+    Setting("fallback_models", _names, "MODELS", "models to call instead if the chosen one fails, in this order"),
     Setting(
         "models_without_tools",
         _names,
@@ -161,15 +161,15 @@ SETTINGS: Final = (
         "models_without_pictures",
         _names,
         "PATTERNS",
-        "models that are told of pictures and not sent them, such as `openai:text-*`",
+        "models that get the names of pictures but not the images, such as `openai:text-*`",
     ),
     Setting("python", str, "PATH", "the Python whose packages statements import, if Rewindow does not find it"),
-    Setting("context_budget", _positive(_whole), "TOKENS", "how much one model call may read"),
+    Setting("context_budget", _positive(_whole), "TOKENS", "the most tokens that one model call may read"),
     Setting(
         "projection_rerender",
         _one_of(get_args(RerenderRule)),
         "|".join(get_args(RerenderRule)),
-        "when a view's new budget, level or position changes the earlier results that show it",
+        "when a new budget, level or position of a view also changes its text in earlier results",
     ),
     Setting("max_rounds", _positive(_whole), "N", "model calls in one turn before it stops"),
     Setting("statement_seconds", _positive(_number), "SECONDS", "how long one statement may run"),
@@ -191,37 +191,37 @@ SETTINGS: Final = (
         "SECONDS",
         "the longest pause before a repeated call that a provider may request",
     ),
-    Setting("past_bytes", _positive(_whole), "BYTES", "disk space that one session may use for rebuilding its names"),
+    Setting("past_bytes", _positive(_whole), "BYTES", "disk space that one session may use to restore its variables"),
     Setting(
         "restore_by",
         _one_of(get_args(RestoreRule)),
         "|".join(get_args(RestoreRule)),
-        "how names come back: from copies of their process where one fits, or always by running their statements again",
+        "how variables are restored: from checkpoints if possible, or always by running statements again",
     ),
     Setting(
         "checkpoint_bytes",
         _positive(_whole),
         "BYTES",
-        "memory that the copies of all sessions may take together beside their originals",
+        "extra memory that the checkpoints of all sessions may use together",
     ),
     Setting(
         "summary_tokens",
         _natural,
         "TOKENS",
-        "how much a model may spend on summaries of views in one session; 0 for none",
+        "the most tokens for model summaries of views in one session; 0 for no summaries",
     ),
     Setting(
         "sandbox",
         _one_of(get_args(SandboxRule)),
         "|".join(get_args(SandboxRule)),
-        "whether a model's statements run in a sandbox: if there is one, or not at all without it, or never",
+        "whether model statements run in a sandbox: if there is one, only there, or never",
     ),
     Setting("allow_sudo", _yes_or_no, "yes|no", "whether statements may use sudo; they can then read your processes"),
     Setting(
         "hidden_names",
         _names,
         "PATTERNS",
-        "more variables whose values are secret, and with a `!` those that are not: `COMPANY_*, !SORT_KEY`",
+        "more environment variables with secret values, or with `!` without: `COMPANY_*, !SORT_KEY`",
     ),
     Setting(
         "fetch_private",
@@ -233,7 +233,7 @@ SETTINGS: Final = (
         "mcp_sampling",
         _yes_or_no,
         "yes|no",
-        "whether MCP servers may ask you for a reply of the session's model during a call",
+        "whether MCP servers may request replies from the session's model; you are asked each time",
     ),
 )
 """All settings, in the order of the documentation."""
@@ -261,7 +261,7 @@ def load_settings(environ: Mapping[str, str], overrides: Mapping[str, str | None
                 try:
                     values[option.name] = option.parse(_as_text(text))
                 except (ValueError, RuntimeError) as error:
-                    raise InvalidRequestError(f"{source}: {text!r} cannot be used: {error}") from None
+                    raise InvalidRequestError(f"{source} has an invalid value {text!r}: {error}") from None
                 break
     return Settings(**values)
 
@@ -313,5 +313,5 @@ def _config_file(environ: Mapping[str, str], *, checks: bool = True) -> Mapping[
         raise InvalidRequestError(f"{path} is not valid TOML: {error}") from None
     unknown = sorted(set(table) - {option.name for option in SETTINGS})
     if unknown and checks:
-        raise InvalidRequestError(f"{path} sets {', '.join(unknown)}, which no option is called")
+        raise InvalidRequestError(f"{path} sets unknown options: {', '.join(unknown)}; correct or remove them")
     return table

@@ -112,11 +112,12 @@ _ROWS: Final = (
             Parameter("context", int, 0),
         ),
         doc=(
-            "The lines below `path` that match a regular expression, as a list of matches with path, line and text."
-            " `glob` chooses among the files, `context` adds lines on either side. Left out are binary files and what"
-            " .gitignore and .ignore name. Expressions are ripgrep's: no look-around, no references; (?i) ignores case."
+            "The lines below `path` that match a regular expression, as a list of matches with path, "
+            "line and text. `glob` chooses among the files, `context` adds lines on either side. "
+            "Binary files, and files that .gitignore or .ignore excludes, are left out. Expressions "
+            "are ripgrep's: no look-around, no references; (?i) ignores case."
         ),
-        examples=(Example('grep(r"def \\w+", glob="*.py")', "matching lines, with .path, .line and .text"),),
+        examples=(Example('grep(r"def \\w+", glob="*.py")', "the matching lines, with .path, .line and .text"),),
     ),
     Tool(
         name="find",
@@ -125,9 +126,9 @@ _ROWS: Final = (
         group="read-group",
         parameters=(Parameter("glob", str), Parameter("path", str, ".")),
         doc=(
-            "The paths of the files below `path` that match a glob, as a list. A glob without a slash matches names in"
-            " every directory, one with a slash the path from there: *.py, src/**/*.{ts,tsx}. Left out is what"
-            " .gitignore and .ignore name."
+            "The paths of the files below `path` that match a glob, as a list. Without a slash, a "
+            "glob matches names in every directory: *.py. With a slash, it matches paths below "
+            "`path`: src/**/*.{ts,tsx}. Files that .gitignore or .ignore excludes are left out."
         ),
         examples=(Example('find("*.md")', "paths of files"),),
     ),
@@ -169,10 +170,10 @@ _ROWS: Final = (
             Parameter("outside", bool, False, later=True),
         ),
         doc=(
-            "Runs the command in a shell of its own, with nobody to answer it and no terminal, and ends all that it\n"
-            "started. The value has `.code`, `.output`, `.truncated`, `.timed_out`, and names changed files;\n"
-            "the user can undo those. `timeout` is in seconds.\n"
-            "In the mode `auto` it is in the sandbox, like statements; `outside` asks the user to have it run without."
+            "Runs the command in a new shell, without a terminal or input. Then ends all processes that it started.\n"
+            "The value has `.code`, `.output`, `.truncated` and `.timed_out`, and lists changed files, which the user\n"
+            "can undo. `timeout` is in seconds. In mode `auto`, commands run in the sandbox, like statements;\n"
+            "`outside` asks the user to run this command outside the sandbox."
         ),
         examples=(Example('tests = bash("ls -l")', "run a command; .code, .output"),),
     ),
@@ -183,10 +184,10 @@ _ROWS: Final = (
         title=("Fetch {url}",),
         parameters=(Parameter("url", str),),
         doc=(
-            "Fetches a web address. The value has `.url`, `.status`, `.type`, `.title`, `.text`, `.path` and `.note`.\n"
-            "A page is Markdown in `.text`, other text comes as it is; anything else is in the file at `.path`. Show\n"
-            "a long text with view(text=page.text). At most 20 MiB; no private addresses. The user is asked about\n"
-            "each site. A repeated run gets the same answer, and fetches nothing."
+            "Fetches a web address. The value has `.url`, `.status`, `.type`, `.title`, `.text`, `.path`, `.note`.\n"
+            "A page is Markdown in `.text`, and other text is unchanged. Other content is in the file at `.path`.\n"
+            "Show a long text with view(text=page.text). At most 20 MiB; no private addresses. The user is asked\n"
+            "about each site. When the statement runs again, it gets the same answer without fetching."
         ),
         examples=(
             Example('page = fetch("https://example.org")', "a web page, as information: .text (Markdown), .status"),
@@ -199,8 +200,9 @@ _ROWS: Final = (
         title=("{question}",),
         parameters=(Parameter("question", str), Parameter("choices", Any, None)),
         doc=(
-            "Asks the user, and waits. The value is one of `choices`, a list of texts, or another text that the user\n"
-            "types; None if there is no answer. A repeated run gets the same answer, and asks nothing."
+            "Asks the user a question, and waits. The value is one of `choices`, a list of texts, or a text that the\n"
+            "user types, or None without an answer. When the statement runs again, it gets the same answer without\n"
+            "asking."
         ),
         examples=(Example('ask("Which one?", ["this", "that"])', "the user's choice or text; None: no answer"),),
     ),
@@ -211,8 +213,9 @@ _ROWS: Final = (
         title=("Plan {entries}",),
         parameters=(Parameter("entries", Any),),
         doc=(
-            'Shows the user the work ahead, always the whole list: {"content": ..., "priority": ..., "status": ...}.\n'
-            "`priority` is high, medium or low, `status` is pending, in_progress or completed."
+            "Shows the user your plan. Always pass the whole list of steps:\n"
+            '{"content": ..., "priority": ..., "status": ...}. `priority` is high, medium or low.\n'
+            "`status` is pending, in_progress or completed."
         ),
         examples=(
             Example('plan([{"content": "fix it", "status": "in_progress"}])', "all steps, each time one changes"),
@@ -245,7 +248,13 @@ _ROUTED_ROWS: Final = (
     _routed("rmdir", "Remove the directory {path}", "delete", "Removes an empty directory."),
     _routed("remove", "Remove {path}", "delete", "Removes a file, a link or a pipe."),
     _routed("rmtree", "Remove {path} with its contents", "delete", "Removes a directory with its contents."),
-    _routed(RENAME, "Rename {source} to {path}", "move", "Renames `source`, and replaces what has that name.", _SOURCE),
+    _routed(
+        RENAME,
+        "Rename {source} to {path}",
+        "move",
+        "Renames `source`, and replaces an existing file with the new name.",
+        _SOURCE,
+    ),
     _routed("link", "Give {source} the further name {path}", "edit", "Makes a hard link.", _SOURCE),
     _routed("symlink", "Make {path} a link to {target}", "edit", "Makes a symbolic link.", Parameter("target", str)),
     _routed("mkfifo", "Make the pipe {path}", "edit", "Makes a named pipe.", _MODE),
@@ -254,7 +263,7 @@ _ROUTED_ROWS: Final = (
         "utime",
         "Change the times of {path}",
         "edit",
-        "Sets the times of access and of change, a pair in nanoseconds; None for now.",
+        "Sets the access and modification times, a pair in nanoseconds. None means now.",
         Parameter("times", tuple[int, int] | None),
         Parameter("follows", bool, True),
     ),
@@ -295,14 +304,14 @@ VIEWS: Final[dict[str, tuple[Example, ...]]] = {
         Example("readme.Scroll(20)", "20 lines on"),
         Example(f"readme.SetLod({LOD['outline']})", _level_comments(LOD["outline"])),
         Example('readme.Run(freq="Sync")', "follow the file: changes are reported after every statement"),
-        Example("readme.Pause()", "keep what it shows"),
-        Example("readme.Refresh()", "take the file as it is now"),
+        Example("readme.Pause()", "stop following; keep the shown text"),
+        Example("readme.Refresh()", "show the current content of the file"),
     ),
-    "tick": (Example("tick()", "running views catch up now, not before your next reply; those that changed"),),
-    "show": (Example("show(readme)", "its text once more"),),
-    "group": (Example("docs = group(readme, tokens=500)", "a summary that follows its members; docs.Add(...)"),),
-    "pin": (Example('pin(docs, "the task")', "always in the table"),),
-    "unpin": (Example("unpin(docs)", "no more"),),
+    "tick": (Example("tick()", "update running views now; the value lists changed views"),),
+    "show": (Example("show(readme)", "show its text again"),),
+    "group": (Example("docs = group(readme, tokens=500)", "one summary of several views; docs.Add(...) adds more"),),
+    "pin": (Example('pin(docs, "the task")', "keep it always in the table"),),
+    "unpin": (Example("unpin(docs)", "end this"),),
     "All": (),
 }
 """The names that the worker's board provides, with their examples."""
@@ -311,7 +320,7 @@ OPEN: Final = "open"
 """The function that opens files. It writes as the tool `write` does."""
 
 FILES: Final[dict[str, tuple[Example, ...]]] = {
-    OPEN: (Example('open("docs/list.txt", "w").write(text)', "written when it is closed, as by write"),),
+    OPEN: (Example('open("docs/list.txt", "w").write(text)', "writes the file when closed, like write"),),
 }
 """The names that the worker builds on the tools, with their examples."""
 

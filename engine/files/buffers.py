@@ -33,8 +33,8 @@ from .manifest import is_glob
 from .revision import LARGEST, Found, decoded, digest_of, recorded_path
 from .sources import Files
 
-UNSAVED: Final = "(unsaved: the text of the editor; the file on disk is another)"
-ONLY_IN_EDITOR: Final = "(unsaved: in the editor only, there is no such file on disk)"
+UNSAVED: Final = "(unsaved: text of the editor; the file on disk differs)"
+ONLY_IN_EDITOR: Final = "(unsaved: text of the editor; there is no such file on disk)"
 NOTICES: Final = (UNSAVED, ONLY_IN_EDITOR)
 """The notices of unsaved texts, by which the log recognizes them."""
 _MARK: Final = "\ufeff"

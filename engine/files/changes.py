@@ -35,7 +35,7 @@ def describe(
     codes = opcodes(before, after)
     changed = [code for code in codes if code.tag != "equal"]
     if not changed:
-        summary = f"no line changed in {title}: {form or 'its encoding, line ends or final newline did'}"
+        summary = f"only the form of {title} changed: {form or 'encoding, line ends or final newline'}"
         return summary, summary
     removed = sum(code.i2 - code.i1 for code in changed)
     added = sum(code.j2 - code.j1 for code in changed)

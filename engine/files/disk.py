@@ -175,8 +175,8 @@ class Disk:
         if size <= self._sizes.paged:
             return without_content("too large", f"({title} has {size:,} bytes; view() shows a window on it)", size)
         notice = (
-            f"({title} has {size:,} bytes; views read files up to {self._sizes.paged:,}; "
-            "read a part of it with open() and show that with view(text=...))"
+            f"({title} has {size:,} bytes; views read files up to {self._sizes.paged:,} bytes; read a "
+            "part with open() and pass it to view(text=...))"
         )
         return without_content("too large", notice, size)
 
@@ -224,7 +224,9 @@ def _lost(title: str, reason: str) -> Revision:
 
 
 def _too_slow(title: str) -> Revision:
-    return without_content("unreadable", f"({title} takes longer to read than a tick may; Refresh() waits for it)")
+    return without_content(
+        "unreadable", f"(reading {title} takes too long for an automatic update; Refresh() waits for it)"
+    )
 
 
 def _failure(error: OSError, title: str) -> Revision:

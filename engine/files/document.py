@@ -154,7 +154,7 @@ def path_of(source: object, cwd: str) -> str:
     """
     path = os.path.expanduser(_spelling(source))
     if not path or "\0" in path:
-        raise ValueError(f"{path!r} is not a path")
+        raise ValueError(f"{path!r} is not a valid path")
     return os.path.normpath(posixpath.join(cwd, path))
 
 
@@ -167,10 +167,10 @@ def _spelling(source: object) -> str:
     if isinstance(name, str | bytes) and hasattr(source, "read"):
         spelling = os.fsdecode(name)
         if spelling.startswith("<"):
-            raise ValueError(f"the open file {spelling} has no path; pass what it holds as view(text=...)")
+            raise ValueError(f"the open file {spelling} has no path; pass its content as view(text=...)")
         return spelling
     if hasattr(source, "read"):
-        raise ValueError("this file object has no path; pass what it holds as view(text=...)")
+        raise ValueError("this file object has no path; pass its content as view(text=...)")
     raise TypeError(f"view() takes a path, an open file or text=..., not {type(source).__name__}")
 
 
@@ -296,8 +296,8 @@ def position_at(pos: object, revision: Revision, outline: Callable[[Revision], O
     if isinstance(revision.lines, PagedLines):
         if is_symbol(checked):
             raise ValueError(
-                f"pos={cut_line(repr(checked), _SHOWN)}: {title} has {revision.size:,} bytes, too many to look for "
-                f'symbols; give "line:col", "line" or a character offset'
+                f"pos={cut_line(repr(checked), _SHOWN)}: {title} is too large to look for symbols "
+                f'({revision.size:,} bytes); give "line:col", "line" or a character offset'
             )
         return Position(_by_line(checked, revision.lines))
     if not is_symbol(checked) or revision.state != "text":
@@ -305,7 +305,7 @@ def position_at(pos: object, revision: Revision, outline: Callable[[Revision], O
     found = find_symbol(outline(revision), str(checked))
     if found.symbol is not None:
         return Position(checked, found.symbol.first_line - 1)
-    message = f"pos={cut_line(repr(checked), _SHOWN)}: {title} declares nothing of that name"
+    message = f"pos={cut_line(repr(checked), _SHOWN)}: {title} has no symbol of that name"
     nearest = ", ".join(f'"{cut_line(printable(name), _SHOWN)}"' for name in found.nearest)
     raise ValueError(f"{message}; nearest: {nearest}" if nearest else f"{message}; {_FORMS}")
 

@@ -122,7 +122,7 @@ def _move(name: str, old: str, new: str, *, is_current: bool) -> str:
 def _phrase(what: str, old: str, new: str, back: str, named: str = "") -> str:
     """A move in words. A command with a name that a shell would read otherwise is left out."""
     moved = f"{what}: {old or 'nothing'} -> {new or 'nothing'}"
-    return f"{moved}, back with `{back}`" if back and (not named or _PLAIN.fullmatch(named)) else moved
+    return f"{moved}, undo with `{back}`" if back and (not named or _PLAIN.fullmatch(named)) else moved
 
 
 def _shown(head: str) -> str:

@@ -187,7 +187,7 @@ def _offset(data: bytes, at: int) -> tuple[int, int]:
         at += 1
         if not data[at - 1] & 0x80:
             return value, at
-    raise ValueError("the number has no end")
+    raise ValueError("a number in the pack is cut off")
 
 
 def _changed(root: str, entries: list[_Entry], index_time_ns: int) -> int | None:

@@ -50,8 +50,7 @@ def member_of(context: NodeContext, member: object) -> Member:
         return context.glob(member)
     if not isinstance(member, NodeBase) or not context.knows(member):
         raise ForeignMemberError(
-            f"{type(member).__name__} cannot be in a group: its members are handles made by view() or group(), and"
-            " texts that are paths or globs"
+            f"{type(member).__name__} cannot be in a group; members are handles from view() or group(), paths and globs"
         )
     return member
 
@@ -408,7 +407,7 @@ class GroupHandle(NodeBase):
         for key, held in self._members.items():
             if held is member or (isinstance(held, Glob) and held.text == member):
                 return key
-        raise ValueError(f"{member!r} is not a member of {self._context.name(self)}; its .members are those it has")
+        raise ValueError(f"{member!r} is not a member of {self._context.name(self)}; its .members lists the members")
 
     def check(self, member: object) -> Member:
         """Validate a member.
@@ -421,7 +420,10 @@ class GroupHandle(NodeBase):
         node = member_of(self._context, member)
         if isinstance(node, NodeBase) and (node is self or holds(node, self)):
             name = self._context.name(self)
-            raise GroupCycleError(f"{name} cannot hold {self._context.name(node)}, which is or holds {name} itself")
+            raise GroupCycleError(
+                f"{name} cannot contain {self._context.name(node)}: a group may not contain itself, "
+                "directly or indirectly"
+            )
         return node
 
     def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult:
@@ -519,7 +521,7 @@ class GroupHandle(NodeBase):
             return "unusable"
         self._stale = True
         self._touch("source")
-        summary = f"files of {glob.text}: an overview is ready, the files first that others refer to most"
+        summary = f"files of {glob.text}: the overview is ready, most referenced files first"
         return TickResult(summary=summary, delta=summary) if self._context.tells() else UNCHANGED
 
     def _ranking(self) -> Glob | None:

@@ -55,7 +55,7 @@ def checked_rules(rules: Mapping[str, object]) -> dict[str, float]:
     """
     for name, worth in rules.items():
         if name not in RULES:
-            raise ValueError(f"{name}={worth!r}: the rules are {', '.join(RULES)}")
+            raise ValueError(f"{name}={worth!r}: there is no such rule; use one of {', '.join(RULES)}")
         if isinstance(worth, bool) or not isinstance(worth, int | float) or not 0 <= worth <= MOST_WORTH:
             raise ValueError(f"{name}={worth!r}: give a number from 0 to {MOST_WORTH:,.0f}")
     return {name: float(cast("float", rules.get(name, default))) for name, default in RULES.items()}
@@ -119,7 +119,7 @@ def distinct(parts: Sequence[Part], renamed: Callable[[Part], Part] = _as_it_is)
 # --- the text --------------------------------------------------------------------------------------------------------
 
 
-EMPTY: Final = "(empty group: nothing was added yet)"
+EMPTY: Final = "(empty group: Add(...) adds members)"
 
 
 def summarize(

@@ -28,7 +28,7 @@ FILE_CHARS: Final = 16_000
 """Characters of one file in a prompt, about 4,000 tokens. A longer file is cut to its beginning and later headings."""
 TOTAL_CHARS: Final = 40_000
 """Characters of all files together. The files nearest to the session's directory get theirs first."""
-LEFT_OUT: Final = "(omitted, because these files together are too long; view it)"
+LEFT_OUT: Final = "(omitted, because these files together are too long; view this one to read it)"
 NOT_READ: Final = " (not read: not a text file of the project)"
 _MOST_BYTES: Final = 1 << 20
 """Bytes that are read of one file."""

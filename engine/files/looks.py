@@ -322,7 +322,7 @@ class LiveLooks:
 _KEPT_PHRASES: Final = 5
 """Number of unanswered looks of a step that are described; the rest is counted."""
 _NOTHING: Final = "is not recorded"
-_FORGOTTEN: Final = "is too old to be kept"
+_FORGOTTEN: Final = "is no longer stored, because it is too old"
 _HELD_BYTES: Final = 256 << 20
 """Largest size of cached contents: several times the need of a step."""
 
@@ -438,7 +438,7 @@ class RecordedLooks:
         if is_page(path):
             return self._page(path, title, seen)
         if seen is None:
-            self._say(f"{LOOKED} {title}, of which nothing is recorded")
+            self._say(f"{LOOKED} {title}, but nothing of it is recorded")
             return Found(_unknown(title, _NOTHING))
         self._newest[key] = seen
         if last is not None and _is(last.revision, seen):
@@ -472,7 +472,7 @@ class RecordedLooks:
         if revision is not None:
             return revision
         lost = seen.lost or self._why(seen.digest)
-        self._say(f"{LOOKED} {title}, whose earlier content {lost}")
+        self._say(f"{LOOKED} {title}, but its earlier content {lost}")
         return _unknown(title, lost)
 
     def _made(self, path: str, title: str, seen: SeenRevision, data: bytes) -> Revision | None:
@@ -498,7 +498,7 @@ class RecordedLooks:
         return _FORGOTTEN if digest in self.digests else self._lost.get(digest, "is not kept")
 
     def _unrecorded(self, path: str, title: str, last: Found | None) -> Found:
-        self._say(f"{LOOKED} {title}, whose earlier content is not recorded: it shows the current content")
+        self._say(f"{LOOKED} {title}, but its earlier content is not recorded: the view shows the current content")
         found = self._disk.look(path, title, last)
         # Without a stamp, so that the first live look reads the file and records it.
         return replace(found, stamp=None, recorded=False, data=None)

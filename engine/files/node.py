@@ -54,10 +54,7 @@ class NodeChangeError(RuntimeError):
     """
 
     def __init__(self, what: str) -> None:
-        super().__init__(
-            f"{what}() was called from a thread, or when no statement runs: nodes change in statements and ticks only."
-            " Call it from the statement itself"
-        )
+        super().__init__(f"{what}() was called from a thread or outside a statement; call it directly in a statement")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +111,7 @@ def schedule(mode: object, freq: object) -> Frequency | None:
         ValueError: the mode or frequency does not exist, or they contradict each other.
     """
     if mode not in {None, "paused", "running"}:
-        raise ValueError(f'mode={mode!r}: "paused" or "running"')
+        raise ValueError(f'mode={mode!r}: use "paused" or "running"')
     if (mode, freq) == ("running", PAUSED) or (mode == PAUSED and freq not in {None, PAUSED}):
         raise ValueError(f"mode={mode!r} with freq={freq!r}: a frequency makes a handle run; leave one of them out")
     return None if freq == PAUSED or (freq is None and mode != "running") else checked_freq(freq or "Sync")
@@ -231,7 +228,7 @@ class NodeBase(ABC):
     @min_turn_interval.setter
     def min_turn_interval(self, rounds: int) -> None:
         if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - set by user code
-            raise ValueError(f"min_turn_interval={rounds!r}: give a number of Rounds from 1 on")
+            raise ValueError(f"min_turn_interval={rounds!r}: give a number of model calls, at least 1")
         self.admit("min_turn_interval")
         before = self.digest()
         self._min_turn_interval = rounds
@@ -256,7 +253,7 @@ class NodeBase(ABC):
     @tokens.setter
     def tokens(self, value: object) -> NoReturn:
         raise AttributeError(
-            f"tokens is changed by a call: {self.called}.SetTokens({cut_line(repr(value), _LONGEST_REPR)})"
+            f"tokens cannot be assigned; call {self.called}.SetTokens({cut_line(repr(value), _LONGEST_REPR)})"
         )
 
     @property
@@ -278,7 +275,9 @@ class NodeBase(ABC):
 
     @lod.setter
     def lod(self, value: object) -> NoReturn:
-        raise AttributeError(f"lod is changed by a call: {self.called}.SetLod({cut_line(repr(value), _LONGEST_REPR)})")
+        raise AttributeError(
+            f"lod cannot be assigned; call {self.called}.SetLod({cut_line(repr(value), _LONGEST_REPR)})"
+        )
 
     @property
     def changed(self) -> bool:
@@ -579,7 +578,7 @@ class NodeBase(ABC):
 
     def __copy__(self) -> NoReturn:
         # A copy would have the same id, so the log would confuse the calls of both.
-        raise TypeError(f"a handle cannot be copied; {self.obj_type}() makes another")
+        raise TypeError(f"a handle cannot be copied; call {self.obj_type}() to make another")
 
     def __deepcopy__(self, memo: object) -> NoReturn:
         self.__copy__()

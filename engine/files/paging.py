@@ -63,7 +63,7 @@ def page_place(path: str) -> PagePlace:
     file, _, place = path.partition(_BETWEEN)
     found = _PLACE.fullmatch(place)
     if found is None:
-        raise ValueError(f"not a place on a page: {place!r}")
+        raise ValueError(f"not a position on a page: {place!r}")
     return PagePlace(file, int(found[1]), int(found[2]), found[3])
 
 
@@ -185,7 +185,7 @@ def unpacked(data: bytes) -> PageIndex:
         if packed.codec not in _DECODERS or {len(sizes), len(lines), len(chars)} != {len(packed.digests) + 1}:
             raise ValueError("it is incomplete")
         if not all(0 <= n <= size <= PAGE for parts in (lines, chars) for n, size in zip(parts, sizes, strict=True)):
-            raise ValueError("a page cannot be so")
+            raise ValueError("a page has impossible sizes")
         return PageIndex(
             codec=packed.codec,
             encoding=packed.encoding,

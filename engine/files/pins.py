@@ -56,7 +56,7 @@ else:
     PIN: Final = os.O_EVTONLY | os.O_NONBLOCK
     _LONGEST: Final = 1024
     """MAXPATHLEN, which F_GETPATH needs."""
-    _MOVED: Final = "another file has replaced it"
+    _MOVED: Final = "another file has replaced this one"
 
     def path_of(descriptor: int) -> str:
         found = fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(_LONGEST))

@@ -37,15 +37,15 @@ DESCRIPTION_CHARS: Final = 1_024
 """The limits of a skill's name and description in its format. A command's description is cut to the latter."""
 MOST_PROBLEMS: Final = 10
 """Sentences about files that cannot be used; the others are counted."""
-NO_FRONT_MATTER: Final = "it does not begin with front matter between two lines `---`"
-NOT_UTF_8: Final = "it is not UTF-8"
-TOO_LARGE: Final = f"it has more than {FILE_BYTES >> 20} MiB"
-OUTSIDE: Final = "it cannot be read, or a link leads out of the project"
-NO_DESCRIPTION: Final = "it has no description"
-LONG_DESCRIPTION: Final = f"its description has more than {DESCRIPTION_CHARS:,} characters"
-WRONG_NAME: Final = f"its name must have at most {NAME_CHARS} lower-case letters, digits and single hyphens"
-OTHER_NAME: Final = "its name differs from that of its folder"
-NOT_A_COMMAND: Final = "its name must have at most 64 letters, digits, `-`, `_` and `.`, the first a letter or digit"
+NO_FRONT_MATTER: Final = "the file does not begin with front matter between two lines `---`"
+NOT_UTF_8: Final = "the file is not UTF-8"
+TOO_LARGE: Final = f"the file has more than {FILE_BYTES >> 20} MiB"
+OUTSIDE: Final = "the file cannot be read, or its path leads out of the project through a link"
+NO_DESCRIPTION: Final = "the file has no description"
+LONG_DESCRIPTION: Final = f"the description has more than {DESCRIPTION_CHARS:,} characters"
+WRONG_NAME: Final = f"the name must have at most {NAME_CHARS} lower-case letters, digits and single hyphens"
+OTHER_NAME: Final = "the name differs from the name of the folder"
+NOT_A_COMMAND: Final = "the name must have at most 64 letters, digits, `-`, `_` and `.`, the first a letter or digit"
 _FRONT_BYTES: Final = 64 << 10
 """How much of a file is read for its front matter."""
 _HINT_CHARS: Final = 200
@@ -182,8 +182,7 @@ class _Finder:
             if left:
                 entries = plural(left, "folder" if kind == "skill" else "file")
                 self._problems.append(
-                    f"{self._shown(folder)} has {left:,} more {entries}, which are not read: "
-                    f"at most {MOST_FILES} {kind}s are."
+                    f"Rewindow reads at most {MOST_FILES} {kind}s, so it skips {left:,} {entries} in {self._shown(folder)}."
                 )
             for path in paths:
                 try:

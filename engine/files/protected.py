@@ -62,17 +62,17 @@ _OF_REPOSITORIES: Final = ("HEAD", "objects", "refs", COMMON_DIR)
 _KERNEL_HELD: Final = (*CONFIGURATIONS, "hooks", COMMON_DIR)
 """Names in a repository that can always be read-only: plain `git add` and `git commit` do not change them."""
 _KERNEL_HELD_IF_THERE: Final = ("gitdir", "remotes", "rebase-merge", "rebase-apply", "sequencer")
-_NEW_REPOSITORY: Final = "it makes the directory a repository, from which git takes configuration and hooks"
-_NAMED: Final = "git runs it or reads it as configuration, because the configuration of the repository names it"
+_NEW_REPOSITORY: Final = "this file makes the directory a repository, and git uses its configuration and hooks"
+_NAMED: Final = "git runs this file or reads it as configuration, because the repository's configuration names it"
 
 _MADE: Final = ("rewindow", "python_keyring")
 """What this program itself reads in the directory of settings."""
 _BYTECODE: Final = "__pycache__"
-_RUNS_FROM: Final = "Rewindow itself runs from it, outside the sandbox"
+_RUNS_FROM: Final = "Rewindow itself runs from this path, outside the sandbox"
 _ELSEWHERE: Final = Installation()
-_WAS_FOUND: Final = "other programs ran it or took their configuration from it at the last check"
-_ABOVE: Final = "it could bring files that other programs run"
-_LED_TO: Final = "other programs reach it through a link and run it"
+_WAS_FOUND: Final = "at the last check, other programs ran this file or read it as configuration"
+_ABOVE: Final = "this directory may contain files that other programs run"
+_LED_TO: Final = "other programs reach this file through a link and run it"
 
 _MOST: Final = 200
 """Number of repositories whose places are returned, because each mount takes time. If there are more, or more of what

@@ -25,10 +25,10 @@ class Row(NamedTuple):
 _SHELL: Final = "your shell runs this file when it starts or exits"
 _GIT_OF_USER: Final = "git runs programs named in this file, in every repository"
 
-_MERCURIAL: Final = "Mercurial runs the hooks and programs named in this file, or finds that file by it"
-_NPX: Final = "npm, npx and similar tools run code named in this file, also to start an MCP server"
-_PROVIDERS: Final = "libraries of model providers run programs and send keys as its files say"
-_LOADED: Final = "programs, also Rewindow itself, load code by it, or trust servers by it"
+_MERCURIAL: Final = "Mercurial runs hooks and programs named in this file, or finds its configuration by it"
+_NPX: Final = "npm, npx and similar tools run code named in this file, even when they start an MCP server"
+_PROVIDERS: Final = "libraries of model providers read here which programs to run and where to send keys"
+_LOADED: Final = "programs, including Rewindow, read here which code to load or which servers to trust"
 _PYTHON: Final = "Python runs this file at each start, if its directory is on the import path"
 
 _CUSTOMIZING: Final = ("sitecustomize", "usercustomize")
@@ -43,9 +43,9 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("mise.toml", "mise runs its hooks in each shell that enters the directory"),
     Row(".mise.local.toml", "mise runs its hooks in each shell that enters the directory"),
     Row("mise.local.toml", "mise runs its hooks in each shell that enters the directory"),
-    Row(".vscode", "VS Code and its relatives take programs and tasks from it when they open the directory"),
-    Row(".idea", "JetBrains IDEs take run configurations and tools from it when they open the directory"),
-    Row(".zed", "Zed takes tasks and language servers from it when it opens the directory"),
+    Row(".vscode", "VS Code and similar editors run programs and tasks from here when they open the directory"),
+    Row(".idea", "JetBrains IDEs read run configurations and tools from here when they open the directory"),
+    Row(".zed", "Zed reads tasks and language servers from here when opening the directory"),
     Row(".devcontainer", "editors run its commands when they open the directory in a container"),
     Row(".devcontainer.json", "editors run its commands when they open the directory in a container"),
     Row(".exrc", "Vim and Neovim run this file when started in the directory, if `exrc` is set"),
@@ -83,10 +83,10 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(".vimrc", "Vim runs this file at startup"),
     Row(".emacs.d", "Emacs runs this file at startup"),
     Row(".config/emacs", "Emacs runs this file at startup"),
-    Row(".ssh", "ssh runs commands from its configuration and accepts its keys"),
-    Row(".local/bin", "shells find programs in it"),
-    Row(f"{CONFIGURATION}python_keyring", "Rewindow and other programs import the keyring that it names"),
-    Row(OWN, "Rewindow reads its rules and keys from it"),
+    Row(".ssh", "ssh runs commands and accepts keys that are configured here"),
+    Row(".local/bin", "shells find programs in this directory"),
+    Row(f"{CONFIGURATION}python_keyring", "Rewindow and other programs import the keyring that is named here"),
+    Row(OWN, "Rewindow reads its settings and keys from here"),
     *(Row(name, _PROVIDERS) for name in (".config/gcloud", ".config/anthropic", ".secureConnect", ".aws", ".azure")),
     Row(".mcp.json", "coding agents start the MCP servers named in this file when they open the directory"),
     Row(".claude", "Claude Code runs the hooks named in its settings"),
@@ -112,27 +112,27 @@ BY_NAME: Final = {row.name.casefold(): row.runs for row in ROWS}
 TWO_PARTS: Final = tuple((first, second) for first, _, second in (name.partition("/") for name in BY_NAME) if second)
 ABOVE_ROWS: Final = frozenset(first for first, _ in TWO_PARTS)
 WORKSPACE_SUFFIX: Final = ".code-workspace"
-_OF_EDITORS: Final = "VS Code takes tasks and programs from this workspace file"
+_OF_EDITORS: Final = "VS Code runs tasks and programs from this workspace file"
 
 GIT: Final = ".git"
 HEAD, OBJECTS, REFS = "head", "objects", "refs"
 GIT_RUNS: Final = {
     "config": "git runs programs named in this file, even for `git status`",
     "config.worktree": "git runs programs named in this file, even for `git status`",
-    "hooks": "git runs the programs in it",
+    "hooks": "git runs the programs in this directory",
     COMMON_DIR: "this file redirects git to another configuration, which names programs to run",
     "gitdir": "this file redirects git to another work tree",
-    "rebase-merge": "`git rebase --continue` runs the commands in it",
-    "rebase-apply": "`git rebase --continue` runs the commands in it",
-    "sequencer": "`git cherry-pick --continue` follows it",
+    "rebase-merge": "`git rebase --continue` runs the commands in this directory",
+    "rebase-apply": "`git rebase --continue` runs the commands in this directory",
+    "sequencer": "`git cherry-pick --continue` follows the instructions in this directory",
 }
 REPOSITORY_VARIABLES: Final = ("GIT_DIR", "GIT_COMMON_DIR")
 """Variables that name a repository of git, wherever it is."""
 _GIT_REMOTES: Final = "remotes"
-_NAMES_REMOTES: Final = "git runs what the remotes named in it say, or their hooks"
+_NAMES_REMOTES: Final = "git runs commands or hooks of the remotes named in this file"
 GIT_DATA: Final = (OBJECTS, REFS, "logs")
 """Directories of a repository in which names do not count, because a branch may be called `config`."""
-_GIT_ITSELF: Final = "git takes its configuration and hooks from its target"
+_GIT_ITSELF: Final = "git reads its configuration and hooks from the target of this file"
 
 
 def why_by_name(parts: list[str]) -> str:

@@ -74,7 +74,7 @@ def checked_budget(tokens: object) -> Budget:
         return tokens
     if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 1:
         return int(tokens)
-    raise ValueError(f"tokens={tokens!r}: give a number of tokens from 1 on, or All")
+    raise ValueError(f"tokens={tokens!r}: give a number of tokens, at least 1, or All")
 
 
 def limit_of(tokens: Budget) -> int:

@@ -54,7 +54,7 @@ _PROCFS: Final = 0x9FA0
 """PROC_SUPER_MAGIC, statfs(2)."""
 _MOST_LINKS: Final = 40
 """The kernel's own limit."""
-_IS_OWN: Final = "where this program keeps its sessions and keys, which no statement reads or writes"
+_IS_OWN: Final = "this path holds Rewindow's sessions and keys; statements cannot use it"
 _KINDS: Final = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -260,7 +260,7 @@ class Place:
         if may(descriptor, mode):
             return
         if os.fstatvfs(descriptor).f_flag & os.ST_RDONLY:
-            raise OSError(errno.EROFS, "on a file system that is mounted read-only", self.path)
+            raise OSError(errno.EROFS, "the file system is mounted read-only", self.path)
         what = f"its directory {self.folder}" if descriptor == self.directory else "the file"
         raise PermissionError(errno.EACCES, f"{what} is not writable", self.path)
 
@@ -400,7 +400,7 @@ def _check_regular(pin: int, path: str | Place) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), _spelled(path))
     if not stat.S_ISREG(mode):
         kind = _KINDS.get(stat.S_IFMT(mode), "something else")
-        raise OSError(errno.EINVAL, f"{kind}, not a regular file", _spelled(path))
+        raise OSError(errno.EINVAL, f"the path leads to {kind}, not a regular file", _spelled(path))
 
 
 def _spelled(path: str | Place) -> str:
@@ -422,7 +422,9 @@ def _pinned(path: str, roots: tuple[str, ...] | None) -> Generator[int]:
         if roots is not None:
             _check_inside(path_of(pin), roots)
             if is_on_procfs(pin):
-                raise PermissionError(errno.EACCES, "on procfs, which would show the agent's own process", path)
+                raise PermissionError(
+                    errno.EACCES, "the path is on procfs, which would show the agent's own process", path
+                )
         yield pin
     finally:
         os.close(pin)
@@ -430,7 +432,7 @@ def _pinned(path: str, roots: tuple[str, ...] | None) -> Generator[int]:
 
 def _check_spelling(path: str) -> None:
     if "\0" in path:
-        raise ValueError("a path cannot hold a NUL character")
+        raise ValueError("a path cannot contain a NUL character")
 
 
 def _check_inside(place: str, roots: tuple[str, ...]) -> None:
@@ -439,7 +441,7 @@ def _check_inside(place: str, roots: tuple[str, ...]) -> None:
             if is_own(place, root):
                 raise PermissionError(errno.EACCES, _IS_OWN, place)
             return
-    raise PermissionError(errno.EACCES, f"outside the workspace {roots[0]}", place)
+    raise PermissionError(errno.EACCES, f"the path is outside the workspace {roots[0]}", place)
 
 
 def _check_around(place: str) -> None:
@@ -480,7 +482,7 @@ def _reopened(pin: int, flags: int, path: str | Place) -> int:
 # --- pinned files ----------------------------------------------------------------------------------------------------
 
 
-ANOTHER: Final = "another directory replaced it after the request; the command was not run"
+ANOTHER: Final = "another directory replaced this one after the request; the command was not run"
 
 LARGEST: Final = 64 << 20
 """Bytes of the largest content that is kept."""

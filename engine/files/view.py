@@ -181,7 +181,7 @@ def text_of(revision: Revision) -> str | None:
 # --- the handle ------------------------------------------------------------------------------------------------------
 
 
-AS_SHOWN: Final = "has the shown content again"
+AS_SHOWN: Final = "again has the content that is shown"
 """Follows the title of a view whose change, of which a model has read, was undone."""
 _LONGEST_POS: Final = 80
 _LINE_TOKENS: Final = 4
@@ -257,7 +257,9 @@ class ViewHandle(NodeBase):
 
     @pos.setter
     def pos(self, value: object) -> NoReturn:
-        raise AttributeError(f"pos is changed by a call: {self.called}.SetPos({cut_line(repr(value), _LONGEST_POS)})")
+        raise AttributeError(
+            f"pos cannot be assigned; call {self.called}.SetPos({cut_line(repr(value), _LONGEST_POS)})"
+        )
 
     @property
     def source_fingerprint(self) -> str:
@@ -476,10 +478,7 @@ class ViewHandle(NodeBase):
         )
         steps = [step for step in (delta_lines, delta_tokens, n, tokens) if step is not None]
         if len(steps) != 1 or not isinstance(steps[0], int) or isinstance(steps[0], bool):  # pyright: ignore[reportUnnecessaryIsInstance] - user code
-            raise ValueError(
-                "Scroll(delta_lines=n) moves by n lines, Scroll(delta_tokens=n) by n tokens;"
-                " give one of them, as an int"
-            )
+            raise ValueError("use Scroll(delta_lines=n) or Scroll(delta_tokens=n), with a whole number n")
         line = self.place.line
         target = self._line_after(line, by_tokens) if by_tokens is not None else line + (lines or 0)
         last = max(len(self._revision.lines) - 1, 0)
@@ -599,13 +598,13 @@ class ViewHandle(NodeBase):
             return "unusable"
         self._position = self._position.followed(self._revision, self._outlining())
         self._touch("source")
-        summary = f"{self._document.title}: its outline is ready; levels 1 and 2 show it"
+        summary = f"{self._document.title}: the outline is ready; levels 1 and 2 show it"
         return TickResult(summary=summary, delta=summary) if self._context.tells() else UNCHANGED
 
     def _take_summary(self, text: str) -> TickResult:
         self._summary = text
         self._touch("source")
-        summary = f"{self._document.title}: a model has summarized it"
+        summary = f"{self._document.title}: the summary by a model is ready"
         return TickResult(summary=summary, delta=summary) if self._context.tells() else UNCHANGED
 
     # --- as plain data -----------------------------------------------------------------------------------------------

@@ -78,11 +78,11 @@ class Branches:
         """Return why the log must not take this event next, or None."""
         match event:
             case BranchCreated(branch=branch) if branch in self._branches:
-                return f"there is a branch {branch} already"
+                return f"branch {branch} exists already"
             case BranchCreated(parent=parent) if parent not in self._branches:
                 return f"there is no branch {parent}"
             case BranchCreated(before=before) if before < 0:
-                return f"no branch can begin at {before}"
+                return f"no branch can begin before event {before}"
             case HeadMoved(branch=branch) if branch not in self._branches:
                 return f"there is no branch {branch}"
             case HeadMoved(branch=branch) if branch == self.active:
@@ -272,7 +272,7 @@ def branch_named(branches: Branches, name: str) -> Branch:
     found = branches.named(name)
     if found is None:
         shown = cut_line(printable(name), _NAME_CHARS)
-        raise InvalidRequestError(f"There is no branch {shown}; the session has {names_of(branches)}.")
+        raise InvalidRequestError(f"There is no branch {shown}. The branches are {names_of(branches)}.")
     return found
 
 

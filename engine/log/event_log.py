@@ -130,7 +130,7 @@ class EventLog:
             StoreError: the head moves to a path that cannot be read; nothing was written.
         """
         if event.seq != UNSTAMPED:
-            raise InvalidEventError(event.kind, "it is on a log already")
+            raise InvalidEventError(event.kind, "the event is on a log already")
         reason = self._calls.check(event) or (self._check(event) if self._check else None)
         if reason is None and isinstance(event, BranchEvent):
             reason = self._branches.refusal(event)
@@ -176,7 +176,9 @@ class EventLog:
         branches, loaded = self._branches, list[Event]()
         for position, event in enumerate(events):
             if event.seq != position:
-                raise InvalidEventError(event.kind, f"position {event.seq} where {position} was due")
+                raise InvalidEventError(
+                    event.kind, f"the event has position {event.seq}, but the next position is {position}"
+                )
             loaded.append(event)
             # Checked here for speed: hardly one of hundreds of thousands of events concerns branches.
             if event.branch_id != branches.active or type(event) is BranchCreated:
@@ -297,7 +299,7 @@ class _Calls:
                 return f"tool call {call} has its result already, or is not on this branch"
             case ToolResult(tool_call_id=call, parent_id=parent) if parent != self._open[call].parent_id:
                 made_by = self._open[call].parent_id
-                return f"tool call {call} was made by {made_by or _MODEL}, its result says by {parent or _MODEL}"
+                return f"tool call {call} was made by {made_by or _MODEL}, but its result names {parent or _MODEL}"
             case _:
                 return None
 

@@ -34,11 +34,11 @@ from .events.going_back import FileLeft, FileToRestore, HeadMoved, OwnContents, 
 
 SHOWN_FILES: Final = 20
 """How many files a sentence or report names."""
-_NOT_KEPT: Final = "its earlier content is not stored, because it contains a secret"
+_NOT_KEPT: Final = "the earlier content is not stored, because it contains a secret"
 _OWNER: Final = 0o700
 """What an owner needs to write in a directory."""
-MERGED: Final = "{} of them {} merged with somebody else's changes: {}."
-_FINISHED: Final = "A crash interrupted a rewind; it is now finished."
+MERGED: Final = "{} of these files {} merged with changes by others: {}."
+_FINISHED: Final = "A crash interrupted a rewind. Rewindow has now finished the rewind."
 
 Question = tuple[str, str]
 """An operation and the digest of its arguments."""
@@ -81,7 +81,7 @@ def restorable(since: Iterable[Event], *, despite_doubt: bool = False) -> Restor
             case Rewound(restored=restored):
                 for file in restored:
                     if file.path not in found and is_unknown(file.present, file.present_digest):
-                        lost[file.path] = "its earlier content is not stored"
+                        lost[file.path] = "the earlier content is not stored"
                     _take(found, file, undone=True)
             case _:
                 pass
@@ -239,7 +239,7 @@ def _why_not(event: FileWritten, note: str) -> str:
     if not is_unknown(event.before, event.before_digest):
         return ""
     if event.before_digest.startswith(UNREAD):
-        return f"its earlier content is not stored, because {note}" if note else "its earlier content was not read"
+        return f"the earlier content is not stored, because {note}" if note else "the earlier content was not read"
     return _NOT_KEPT
 
 
@@ -363,7 +363,7 @@ def rewound_lines(event: Rewound, shown: Callable[[str], str]) -> Sequence[str]:
         return (f"The rewind was cancelled, and its file changes were undone.{back}",)
     merged = merged_lines(event.restored, shown)
     if event.undone is not None:
-        did = "Put back what statement {} had made of" if event.is_redo else "Undid what statement {} did to"
+        did = "Restored the changes of statement {} to" if event.is_redo else "Undid the changes of statement {} to"
         lines = [f"{did.format(event.statement)} {count} {files}: {names}."] * bool(count)
         return [*lines, *merged, *left_lines(event, shown)]
     when = f"after statement {event.statement}" if event.statement else "at the beginning"

@@ -68,10 +68,10 @@ from .past import (
 )
 from .statements import RunRequest
 
-NOT_ALLOWED: Final = "copies with fewer rights are not loaded"
+NOT_ALLOWED: Final = "the saved copy was made with fewer permissions, so it was not loaded"
 """Why a name has no copy, if loading it would give its code more rights than it had."""
-_STALE: Final = "its copy is from before an earlier statement ran again"
-_FEWER_RIGHTS: Final = "had fewer rights than statements have now, so it was not run again"
+_STALE: Final = "the saved copy is older than the last run of an earlier statement"
+_FEWER_RIGHTS: Final = "had fewer permissions than statements have now, so it was not run again"
 _NOTHING_LEFT: Final = (WORKER_DIED, NOT_RUN, INTERRUPTED)
 
 ExecutionPart = EffectRequested | EffectAnswered | ExecutionFinished | StatementTicked

@@ -46,8 +46,8 @@ class SessionRow(Struct, frozen=True, kw_only=True):
             return None
         named, lost = cut_line(self.session_id, _ID_CHARS), " and ".join(self.damage)
         return (
-            f"session {named} is damaged, its {lost} cannot be read:"
-            " restore the store from a copy, or keep what is left with `rewindow export` and delete the session"
+            f"session {named} is damaged: its {lost} cannot be read. Restore the store from a copy, "
+            "or save the rest with `rewindow export` and delete the session"
         )
 
 

@@ -146,7 +146,7 @@ def _embedded(attachments: Sequence[Attachment]) -> list[str]:
         start = _start(text, target_of(attachment.uri).lines, room)
         piece = text[start : start + room]
         if piece:
-            shown.append(_fenced(f"{printable(attachment.name)} as it came with this prompt:", text, start, piece))
+            shown.append(_fenced(f"{printable(attachment.name)} as attached to this prompt:", text, start, piece))
         room -= len(piece)
     return shown
 
@@ -160,7 +160,7 @@ def _start(text: str, lines: Lines | None, room: int) -> int:
 
 def _fenced(heading: str, text: str, start: int, piece: str) -> str:
     fence = "`" * (max((len(run) for run in _TICKS.findall(piece)), default=2) + 1)
-    before = [more(start, "character", "before this part; its view has them")] if start else []
+    before = [more(start, "character", "before this part; the view shows them")] if start else []
     after = len(text) - start - len(piece)
     behind = [more(after, "character", "in its view")] if after else []
     return "\n".join([heading, fence, *before, piece.removesuffix("\n"), *behind, fence])

@@ -38,7 +38,7 @@ def test_prompt_shows_groups_with_summaries_of_their_members(tmp_path: Path) -> 
         assert "# src/alpha.py\n" in result(made)
         assert "alpha_0" in result(made)
         assert "# notes: notes.md" in result(made)
-        assert "As results show them: code (statement 1)" in tail(named)
+        assert "Shown in results: code (statement 1)" in tail(named)
         assert "alpha_0" not in tail(named)
         # Members change, come and go between the prompts, and nobody asks for anything.
         written(project, "gamma", 30)
@@ -63,7 +63,7 @@ def test_prompt_shows_groups_with_summaries_of_their_members(tmp_path: Path) -> 
         assert "gamma_0" in tail(second)
         # A finer or coarser one is a matter of a call; a pause freezes it.
         *_, last = play(agent, server, session, "show(code.SetLod(2).SetTokens(200))", "code.Pause()")
-        assert "As results show them: code (statement 3)" in tail(last)
+        assert "Shown in results: code (statement 3)" in tail(last)
         written(project, "delta", 3)
         (third,) = play(agent, server, session)
         assert "delta" not in tail(third)

@@ -11,7 +11,7 @@ from tests.support.llm_server import llm_server
 from tests.support.played import MODEL, play, tail
 
 NEW = "Changed since your last statement:\n"
-BEFORE = "Changed since you were shown them:\n"
+BEFORE = "Changed, and not shown since:\n"
 """Where nothing is new."""
 TABLE = "Handles (name: type, document, mode, lod, tokens used/budget):\n"
 

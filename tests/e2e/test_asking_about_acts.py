@@ -74,7 +74,7 @@ CASES: list[tuple[Answering, str, str | None]] = [
     (say_nothing_and_cancel, "", OLD),
     (change_it_and_allow, "OSError: case5/a.txt has changed since the change was requested", "mine\n"),
     (remove_it_and_allow, "OSError: case6/a.txt was removed since the change was requested", None),
-    (put_a_link_there_and_allow, "PermissionError: outside the workspace", OLD),
+    (put_a_link_there_and_allow, "PermissionError: the path is outside the workspace", OLD),
     (swap_its_directory_and_allow, "OSError: the place of case8/a.txt has changed since", OLD),
 ]
 """What the user does with the question; what the statement gets; what the file then holds."""

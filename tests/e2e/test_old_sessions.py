@@ -18,9 +18,9 @@ from tests.support.stores import ROOT
 SESSIONS = ROOT / "tests" / "data" / "sessions"
 
 UNKNOWN = [
-    "<statement 2> looked at a.py, whose earlier content is not recorded: it shows the current content;"
+    "<statement 2> looked at a.py, but its earlier content is not recorded: the view shows the current content;"
     " no copy of v NONE",
-    "<statement 3> looked at notes.txt, whose earlier content is not recorded: it shows the current content;"
+    "<statement 3> looked at notes.txt, but its earlier content is not recorded: the view shows the current content;"
     " no copy of still NONE",
     "<statement 7> was not allowed to call open q.txt; ended with error (ReplayEffect) instead of ok;"
     " did not bind _, n; no copy of _, n NONE",

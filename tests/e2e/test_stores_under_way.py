@@ -110,7 +110,7 @@ def test_next_prompt_notices_a_removed_store(tmp_path: Path, work: Path, gone: s
             case _:
                 os.rename(state, tmp_path / "moved")
         sentence = refused(agent, session, "x = 2")
-        assert "was removed or replaced while it was in use; what happens from here on is not kept" in sentence
+        assert "was removed or replaced during use, so nothing more is saved" in sentence
         assert refused(agent, session, "x = 3") == sentence
         if gone == "removed":
             assert not (state / "sessions.db").exists()
@@ -126,9 +126,9 @@ def test_locked_store_is_written_once_unlocked(tmp_path: Path, work: Path) -> No
         assert agent.prompt(session, "x = 1") == "end_turn"
         with held(state, "BEGIN IMMEDIATE"):
             sentence = refused(agent, session, "x = 2")
-            assert "another process kept it locked; end the one that hangs" in sentence
-            assert "events are saved once it is free" in sentence
-            assert "another process kept it locked" in refused(agent, session, "x = 3")
+            assert "another process kept the database locked; end that process" in sentence
+            assert "events are saved when the lock is released" in sentence
+            assert "another process kept the database locked" in refused(agent, session, "x = 3")
         agent.until(lambda message: "x = 2" in str(message))  # shown when it is kept
         assert agent.prompt(session, "x") == "end_turn"
         assert last_value(agent) == "2"

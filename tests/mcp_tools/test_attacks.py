@@ -178,7 +178,7 @@ async def test_refusal_of_a_long_path_keeps_its_reason(tmp_path: Path) -> None:
         told = await caller.error("view", path=str(place / "secret"))
         shown, verb, reason = told.partition(" cannot be read: ")
         assert verb
-        assert reason.startswith("outside the workspace ")
+        assert reason.startswith("the path is outside the workspace ")
         assert 20 < len(shown) <= 60
         assert len(told) < 400
         assert await caller.error("view", path="no;such") == "no file no;such."

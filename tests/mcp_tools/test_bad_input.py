@@ -147,7 +147,7 @@ async def test_replaced_file_does_not_block(project: Path, what: str, monkeypatc
         ("...", "no file ...."),
         ("a/" * 1800, "no file a/a/a/"),
         ("x\ny" * 1000, "… cannot be read: File name too long."),
-        ("a\0b", "is not a path"),
+        ("a\0b", "is not a valid path"),
         (" ", "no file  ."),
     ],
 )

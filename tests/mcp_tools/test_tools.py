@@ -93,7 +93,7 @@ async def test_path_without_name_has_one_view(project: Path) -> None:
 async def test_missing_file_leaves_no_handle(project: Path) -> None:
     async with served(project) as caller:
         assert await caller.error("view", path="nothing.txt") == "no file nothing.txt."
-        assert "is not a path" in await caller.error("view", path="a\0b")
+        assert "is not a valid path" in await caller.error("view", path="a\0b")
         assert await caller.text("view") == NO_HANDLES
 
 
@@ -104,7 +104,7 @@ async def test_reopened_name_replaces_view_in_groups(project: Path) -> None:
         await caller.text("group", name="outer", add=["g"])
         assert await caller.error("view", name="a", path="nothing.txt") == "no file nothing.txt."
         assert "outside the workspace" in await caller.error("view", name="a", path="/etc/passwd")
-        assert "declares nothing of that name" in await caller.error("view", name="a", path="src/two.py", pos="nobody")
+        assert "has no symbol of that name" in await caller.error("view", name="a", path="src/two.py", pos="nobody")
         shown = await caller.text("view", name="a")
         assert shown.startswith("a  a.txt  ")
         assert "  follows  " in shown
@@ -141,7 +141,7 @@ async def test_closed_handle_leaves_its_groups(project: Path) -> None:
         ({"tokens": 5}, "view needs `path` to open a view, or the `name` of an open one."),
         ({"name": "view1", "close": True, "pos": 5}, "`close` takes the `name` of a view, not pos."),
         ({"path": "a.txt", "scroll": 5}, "`scroll` moves an open view"),
-        ({"name": "view1", "pos": "nobody"}, "declares nothing of that name"),
+        ({"name": "view1", "pos": "nobody"}, "has no symbol of that name"),
         ({"name": "view1", "pos": "1:2:3"}, 'give "line:col"'),
     ],
 )

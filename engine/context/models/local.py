@@ -48,7 +48,7 @@ For a language model: `rewindow auth add anthropic` (or openai, google), then ch
 To script replies: REWINDOW_MODEL=scripted:REPLIES.jsonl."""
 
 
-OPENED: Final = "It is open as a view. /views lists all that is open."
+OPENED: Final = "Opened as a view. /views lists all open views."
 UNSEEN_PICTURE: Final = """\
 No language model is configured, so nothing looks at pictures. For a language model: `rewindow auth add anthropic` (or \
 openai, google), then choose it with /model. To open a picture's file here: view("picture.png")."""

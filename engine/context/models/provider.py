@@ -155,7 +155,7 @@ class ProviderModel:
         """
         route = route_to(spec, environ)
         if find_spec("pydantic_ai") is None:
-            raise InvalidRequestError(f"model `provider:{spec}` needs the extra `{EXTRA}`: {extra_command(EXTRA)}")
+            raise InvalidRequestError(f"model `provider:{spec}` needs the extra `{EXTRA}`; run: {extra_command(EXTRA)}")
         return cls(route, patience, environ)
 
     @property
@@ -226,7 +226,7 @@ class ProviderModel:
         key = provider.key(self._environ)
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise ModelUnusableError(
-                f"the key for {self._route.name} has characters that no key has: {how_to_set(provider)}"
+                f"the key for {self._route.name} has characters that a key cannot have: {how_to_set(provider)}"
             )
         if self._client is not None and key != self._key:
             self._left.append(self._client)
@@ -249,7 +249,7 @@ def _later(error: ModelError, wait: float) -> ModelError:
     minutes = max(round(wait / 60), 1)
     pause = f"{minutes} min" if minutes < _HOURS_FROM else f"{round(wait / 3600)} h"
     at = time.strftime("%H:%M" if wait < _DATE_FROM else "%d %B %H:%M", time.localtime(time.time() + wait))
-    return _reworded(error, f"{str(error).rstrip('.')}. It asks for a pause of {pause}: try again after {at}")
+    return _reworded(error, f"{str(error).rstrip('.')}. The provider asks for a pause of {pause}: try again after {at}")
 
 
 def _reworded(error: ModelError, text: str) -> ModelError:
@@ -281,4 +281,4 @@ def _connect(route: Route, patience: Patience, key: str) -> ProviderClient:
 
             return ProviderClient(route, patience, key)
     except ImportError as error:
-        raise ModelUnusableError(f"{route.name} needs a package: {error}; {extra_command(EXTRA)}") from None
+        raise ModelUnusableError(f"{route.name} needs a package: {error}; run: {extra_command(EXTRA)}") from None

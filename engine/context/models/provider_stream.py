@@ -188,7 +188,7 @@ def failure_of(
         return ProviderFailure(late, transient=True, slow=True)
     if isinstance(error, ModelConnectionError):
         silent = isinstance(error, ModelTimeoutError) and error.phase == "read"
-        said = "did not answer in time" if silent else f"cannot be reached: {text}"
+        said = "did not respond in time" if silent else f"cannot be reached: {text}"
         return ProviderFailure(ModelError(f"{server} {said}"), transient=True, slow=silent)
     if type(error) is UnexpectedModelBehavior:  # an empty answer, for example; its subclasses are final
         return ProviderFailure(ModelError(f"{server}: {text}"), transient=True, slow=True)
@@ -277,7 +277,7 @@ class _WatchedStream(httpx2.AsyncByteStream):
             except StopAsyncIteration:
                 return
             except TimeoutError:
-                raise httpx2.ReadTimeout(f"nothing came for {self._stall:g} s", request=self._request) from None
+                raise httpx2.ReadTimeout(f"no data arrived for {self._stall:g} s", request=self._request) from None
             yield piece
             seconds = self._stall
 

@@ -209,8 +209,8 @@ PROVIDERS: Final = (
 
 _KIND: Final = "provider:"
 _WEB: Final = ("http", "https")
-NO_ADDRESS: Final = "{variable} is no web address without blanks and control characters, such as {example}"
-NO_PROVIDER: Final = "there is no provider {name!r}; name a model as PROVIDER:MODEL, with a provider such as {names}"
+NO_ADDRESS: Final = "{variable} must be a web address without blanks and control characters, such as {example}"
+NO_PROVIDER: Final = "there is no provider {name!r}; write PROVIDER:MODEL, with a provider such as {names}"
 NAMED: Final = {provider.name: provider for provider in PROVIDERS}
 ALIASED: Final = {alias: provider for provider in PROVIDERS for alias in provider.aliases}
 
@@ -412,15 +412,15 @@ def setup_of(spec: str, environ: Mapping[str, str]) -> ModelSetup | None:
         assert provider.listing is not None
         return ModelSetup(
             f"Start the server for {route.name}",
-            f"{route.name} must answer at {address_shown(route.address)}; {provider.listing.variable} names another"
-            " address.",
+            f"{route.name} must answer at {address_shown(route.address)}; set "
+            f"{provider.listing.variable} to use another address.",
             is_done=True,
         )
     if not provider.variables:
         return ModelSetup(
             f"Set up {provider.name}",
-            f"{route.name} must be set up as the documentation of {provider.name} describes;"
-            " REWINDOW_MODEL chooses another model.",
+            f"{route.name} must be set up as in the documentation of {provider.name}; REWINDOW_MODEL "
+            "chooses another model.",
             is_done=True,
         )
     how = how_to_set(provider)

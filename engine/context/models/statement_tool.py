@@ -15,8 +15,8 @@ from ..model import CallRefused, StatementAsked
 from ..tail.results import STATEMENT_TOOL
 
 DESCRIPTION: Final = (
-    "Runs one cell of Python in the session's live namespace and returns what it printed, displayed and raised. "
-    "Names stay defined from one call to the next. One call in a reply."
+    "Runs one cell of Python in the session's live namespace, and returns its output, values and exception. "
+    "Names stay defined between calls. Make one call in a reply."
 )
 PARAMETERS: Final[dict[str, object]] = {
     "type": "object",

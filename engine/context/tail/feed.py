@@ -347,13 +347,15 @@ def connected_sentence(event: ServerConnected) -> str:
     offers = f"{event.tools} {plural(event.tools, 'tool')}"
     if event.resources:
         offers = f"{offers}, {event.resources} {plural(event.resources, 'resource')}"
-    return f"MCP server {event.server!r} is the module {event.module}: {offers}; help({event.module}) lists them"
+    return (
+        f"MCP server {event.server!r} is available as module {event.module} ({offers}); help({event.module}) lists them"
+    )
 
 
 def lost_sentence(event: ServerLost) -> str:
     """Tell which server is lost, and why."""
     return (
-        f"MCP server {event.server!r}, the module {event.module}, is not connected"
+        f"MCP server {event.server!r} (module {event.module}) is not connected"
         f"{'; Rewindow will try again' if event.again else ''}: {event.reason}"
     )
 

@@ -19,8 +19,8 @@ _SHOWN: Final = 50
 _BEFORE: Final = 3
 """Number of different rights that a sentence about earlier runs lists."""
 _IN_ASK: Final = (
-    "Any other file change by their Python code, and any command, needs permission in mode ask and is refused in mode"
-    " plan; databases, C code and programs that they start cannot write elsewhere."
+    "Other file changes by Python code, and all commands, need permission in mode ask and are "
+    "refused in mode plan. Databases, C code and started programs cannot write elsewhere."
 )
 _IN_AUTO: Final = "Commands run in it too; bash(command, outside=True) asks the user to run one outside."
 
@@ -28,12 +28,12 @@ _IN_AUTO: Final = "Commands run in it too; bash(command, outside=True) asks the 
 def rights_phrase(rights: DomainEntered | RebuildSubject | Rights) -> str:
     """Describe what statements may do without asking, to follow "statements run"."""
     if not rights.held:
-        return "with your own rights"
+        return "with your permissions"
     places = ["their scratch directory", *map(visible, rights.writable)]
     network = "with TCP" if rights.network else "without a network"
     beyond = list(_open(rights))
     can = f", and can {_joined(beyond)}" if beyond else ""
-    return f"in a sandbox, {network}: by themselves they write only in {_joined(places)}{can}"
+    return f"in a sandbox, {network}, and their own code writes only in {_joined(places)}{can}"
 
 
 def before_phrase(given: Collection[Rights | None]) -> str:
@@ -42,7 +42,7 @@ def before_phrase(given: Collection[Rights | None]) -> str:
     None means imported.
     """
     held = [rights_phrase(rights) for rights in given if rights is not None]
-    imported = ["elsewhere (they were imported and had no rights here)"] if None in given else []
+    imported = ["elsewhere (they were imported, and had no permissions here)"] if None in given else []
     return "; or ".join([*dict.fromkeys(held), *imported][:_BEFORE])
 
 
@@ -62,7 +62,7 @@ def entered_line(entered: DomainEntered) -> str:
         return "no sandbox: statements run with your permissions (/sandbox)"
     places = _joined(["scratch files", *map(_place, entered.writable)])
     network = ", with TCP" if entered.network else ""
-    rest = "" if entered.writable else "; other changes ask"
+    rest = "" if entered.writable else "; other changes need permission"
     return f"sandboxed: statements write only {places}{network}{rest} (/sandbox)"
 
 
@@ -77,15 +77,18 @@ def rebuild_sentence(subject: RebuildSubject) -> str:
     which = f"{plural(count, 'Statement')} {shown}"
     before = f" Before, they ran {subject.before}." if subject.before else ""
     return (
-        f"{which} ran with fewer rights than statements have now: they run {rights_phrase(subject)}.{before} To"
-        " restore their names, they must run again with more rights. Otherwise these names are lost."
+        f"{which} ran with fewer permissions than statements have now: they run "
+        f"{rights_phrase(subject)}.{before} To restore their names, they must run again with more "
+        "permissions. Otherwise these names are lost."
     )
 
 
 def gained_sentence(rights: Rights, before: str) -> str:
     """Explain that a statement ran with fewer rights, `before`, than statements have now."""
     now = rights_phrase(rights)
-    return f"Statements have more rights now than when it ran. Now they run {now}. Before, they ran {before}."
+    return (
+        f"Statements have more permissions now than when this one ran. Now they run {now}. Before, they ran {before}."
+    )
 
 
 def _open(rights: DomainEntered | RebuildSubject | Rights) -> Iterator[str]:

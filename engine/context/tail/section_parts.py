@@ -20,8 +20,8 @@ from ...files.tails import FeedItem, HandleRow, News
 Count = Callable[[str], int]
 """Exact tokens of a text."""
 NEW: Final = "Changed since your last statement:\n"
-EARLIER: Final = "Changed before that, since you were shown them:\n"
-EARLIER_ALONE: Final = "Changed since you were shown them:\n"
+EARLIER: Final = "Changed earlier, and not shown since:\n"
+EARLIER_ALONE: Final = "Changed, and not shown since:\n"
 """The heading if nothing is new."""
 HISTORY_TOKENS: Final = 400
 """Budget of the changes that the model has already read."""
@@ -31,7 +31,7 @@ HANDLES: Final = "Handles (name: type, document, mode, lod, tokens used/budget):
 GROUPS: Final = "Groups, as they are now:\n"
 PINS: Final = "Pinned:\n"
 PLAN: Final = "Your plan, as the user sees it:\n"
-IN_RESULTS: Final = "As results show them: "
+IN_RESULTS: Final = "Shown in results: "
 """Begins the line of groups that results show."""
 _SMALLEST: Final = 24
 """Tokens below which a surface is not worth its line."""

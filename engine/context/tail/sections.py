@@ -21,7 +21,7 @@ from ...files.tails import HandleRow, News, Policy
 from . import section_parts, timeline
 from .section_parts import EMPTY, Block, Count, Part, Surface, blocks, feed
 
-EXPANSIONS: Final = "Shown from outside your statements:\n"
+EXPANSIONS: Final = "Shown by the user or by another program:\n"
 _HOW_TO_SHOW: Final = "; show(NAME) shows a handle"
 _SMALL: Final = 96
 """Below this budget only the section of rank 0 has a share; the others get what it leaves."""

@@ -78,7 +78,7 @@ class SentProjections:
         """Explain, in one sentence, that there is no call with this number."""
         if not self._calls:
             return "No model has been called in this session."
-        there = "there is 1" if len(self._calls) == 1 else f"they are numbered from 1 to {len(self._calls)}"
+        there = "there is 1" if len(self._calls) == 1 else f"the calls are numbered from 1 to {len(self._calls)}"
         return f"There is no model call {cut_line(number, _SHOWN)}; {there}."
 
     def messages_of(self, call: ProjectionSent) -> Sequence[EventId]:

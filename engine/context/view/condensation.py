@@ -44,7 +44,7 @@ def refusal(entries: Sequence[Event], indices: Sequence[int], condensation: Cond
     forgotten = frozenset(condensation.forgotten)
     missing = forgotten - {entry.event_id for entry in entries}
     if missing:
-        return f"{min(missing)} is not in the View; forget only events in the View"
+        return f"event {min(missing)} is not in the View; forget only events in the View"
     for low, high, gap in _unsafe_cuts(entries, indices, forgotten):
         return f"the cut {low}:{high} would split related events; no cut is allowed at gap {gap}"
     if (condensation.summary is None) != (condensation.summary_offset is None):
@@ -211,7 +211,7 @@ def unread(events: Sequence[Event]) -> int:
     for position, event in enumerate(events[start:], start):
         if isinstance(event, ToolCall) and (event is calls[-1] or _is_sibling(event, calls[-1])):
             return position
-    raise AssertionError("the newest call is among the events")
+    raise AssertionError("the newest call must be among the events")
 
 
 def _is_request(event: Event) -> bool:

@@ -50,7 +50,7 @@ def tokens_of(raw: bytes) -> list[bytes]:
         raise ValueError(f"ranks are not exactly 0..{TOKENS - 1}")
     tokens = [base64.b64decode(token) for token, _ in rows]
     if max(map(len, tokens)) > 255:  # noqa: PLR2004 - one length byte
-        raise ValueError("a token is longer than its length byte can say")
+        raise ValueError("a token is longer than 255 bytes, the limit of the format")
     return tokens
 
 

@@ -71,7 +71,7 @@ def checked_lod(lod: object) -> int:
     """
     if isinstance(lod, int) and not isinstance(lod, bool) and lod in LEVELS:
         return int(lod)
-    raise ValueError(f"lod={lod!r}: no such level of detail; there are {LEVELS_LINE}")
+    raise ValueError(f"lod={lod!r}: no such level of detail; use one of {LEVELS_LINE}")
 
 
 def ladder_at(scene: Scene, lod: int, outline: Callable[[Revision], Outline]) -> Ladder:

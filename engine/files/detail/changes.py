@@ -74,7 +74,7 @@ def render(scene: Scene) -> RenderedView:
         return rendered
     header = found.header().rstrip("\n")
     short = header.partition(" since")[0]
-    return one_line((f"{header}, of which none fits", header, short), scene.budget, scene.count, whole=False)
+    return one_line((f"{header}; none fits in the budget", header, short), scene.budget, scene.count, whole=False)
 
 
 def ladder(scene: Scene) -> Ladder:
@@ -96,7 +96,7 @@ def _changes_or_sentence(scene: Scene) -> _Changes | RenderedView:
     form = changed_form(before, revision) if before.has_content else ""
     codes = opcodes(old, new)
     if all(code.tag == "equal" for code in codes):
-        return _sentence(scene, f"(no line changed {_since(scene)}: {form or 'bytes that are not shown'})")
+        return _sentence(scene, f"(only the form changed {_since(scene)}: {form or 'bytes that are not shown'})")
     return _Changes(scene, old, new, form, codes)
 
 

@@ -151,7 +151,7 @@ def heading(outline: Outline | None, lines: int) -> str:
         return text + ", outlined roughly until a parser has read it"
     if outline.has_errors:
         text += ", parsed in part"
-    return text if outline.complete else text + ", of which a part is outlined"
+    return text if outline.complete else text + ", outlined in part"
 
 
 def kind_and_name(symbol: Symbol) -> str:

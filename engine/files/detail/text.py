@@ -71,7 +71,7 @@ def _stub(sheet: _Sheet, budget: int) -> RenderedView:
         number = sheet.place.line + sheet.lines.first
         return RenderedView(text=part, tokens=sheet.count(part), first_line=number, last_line=number, whole=False)
     noun = "line" if sheet.length == 1 else "lines"
-    more = f"{DOTS} {sheet.length} {noun}, of which none fits {budget} tokens"
+    more = f"{DOTS} {sheet.length} {noun}; none fits in {budget} tokens"
     return one_line((more, f"{DOTS} {sheet.length} {noun}"), budget, sheet.count, whole=False)
 
 

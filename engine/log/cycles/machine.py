@@ -49,22 +49,22 @@ AnomalyKind = Literal[
 ]
 
 ANOMALIES: Final[dict[AnomalyKind, str]] = {
-    "steer-while-idle": "a steer came while the agent was idle; it opened a cycle",
-    "direct-while-active": "a direct message came while the agent was active; it waits as a followUp",
-    "follow-up-not-queued": "a followUp that had not waited came while the agent was idle; it counts as direct",
-    "direct-was-queued": "a message that had waited came as direct; it counts as a followUp",
-    "promoted-out-of-order": "a followUp became a root although others had waited longer",
-    "queue-jumped": "a message became a root although followUps of an earlier run waited",
+    "steer-while-idle": "a steer message arrived while the agent was idle; the message opened a cycle",
+    "direct-while-active": "a direct message arrived while the agent was active; the message waits as a followUp",
+    "follow-up-not-queued": "a followUp arrived while the agent was idle; the message was treated as direct",
+    "direct-was-queued": "a queued message arrived as direct; the message was treated as a followUp",
+    "promoted-out-of-order": "a followUp opened a cycle before older followUps in the queue",
+    "queue-jumped": "a message opened a cycle while followUps of an earlier run were waiting",
     "duplicate-message": "the id of a user message was used before",
-    "queued-twice": "a prompt was queued that waits already, or is over; ignored",
-    "withdrawn-not-queued": "a prompt was withdrawn that does not wait; ignored",
-    "run-stop-while-idle": "a run stopped while the agent was idle; ignored",
-    "output-while-idle": "the agent put something out while idle; it belongs to no cycle",
-    "result-without-call": "a tool result answers no known call; it belongs to no cycle",
-    "second-result": "a tool call was answered before; the first result counts",
-    "late-result": "a tool result came after the cycle of its call had ended",
-    "duplicate-call": "the id of a tool call was used before; results from here on are the newer call's",
-    "unknown-parent": "the parent of a tool call is not in its cycle; the call stands alone",
+    "queued-twice": "a prompt was queued again while waiting or after its end; this was ignored",
+    "withdrawn-not-queued": "a prompt was withdrawn that was not waiting; this was ignored",
+    "run-stop-while-idle": "a run stopped while the agent was idle; this was ignored",
+    "output-while-idle": "the agent produced output while idle; the output belongs to no cycle",
+    "result-without-call": "a tool result answers no known call; the result belongs to no cycle",
+    "second-result": "a tool call got a second result; only the first result is used",
+    "late-result": "a tool result arrived after the cycle of its call had ended",
+    "duplicate-call": "the id of a tool call was used before; later results belong to the newer call",
+    "unknown-parent": "the parent of a tool call is not in the same cycle; the call has no parent",
 }
 """Every kind of anomaly, as a sentence for people."""
 

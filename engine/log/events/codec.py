@@ -49,11 +49,11 @@ def decode(data: bytes | str) -> Event:
         cls = _CLASSES.get(head.kind)
         if cls is None or head.v > cls.v:
             raise UndecodableEventError(
-                f"event kind {cut_line(repr(head.kind), _REASON_CHARS)} version {head.v} is not known to this version"
+                f"this program does not know event kind {cut_line(repr(head.kind), _REASON_CHARS)}, version {head.v}"
             )
         event: Event = _decoder(cls).decode(data)
     except RecursionError as error:
-        raise UndecodableEventError("its JSON is nested too deep") from error
+        raise UndecodableEventError("the event's JSON is nested too deep") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UndecodableEventError(cut_line(str(error), _REASON_CHARS)) from error
     return event

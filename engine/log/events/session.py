@@ -205,7 +205,7 @@ class EnvironmentRestored(Event, frozen=True, kw_only=True):
     @property
     def lost(self) -> str:
         """The loss as a sentence; empty if there is none."""
-        return "" if self.loss is None else f"the names were lost: {self.loss}"
+        return "" if self.loss is None else f"the variables were lost: {self.loss}"
 
     @property
     def sentences(self) -> tuple[str, ...]:

@@ -47,5 +47,5 @@ def open_store(state_dir: Path, clock: Clock, kind: str = DEFAULT) -> Store:
     makers: dict[str, Maker] = dict(STORES)
     make = makers.get(kind)
     if make is None:
-        raise InvalidRequestError(f"no store is called {kind!r}; there are {', '.join(makers)}")
+        raise InvalidRequestError(f"there is no store {kind!r}; use one of {', '.join(makers)}")
     return make(state_dir / DATABASE, clock)

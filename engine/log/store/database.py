@@ -68,7 +68,7 @@ def make_private(path: str) -> None:
     except FileExistsError:
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode):
-            raise OSError(errno.EEXIST, "there is something that is not a file") from None
+            raise OSError(errno.EEXIST, "the path is not a regular file") from None
         if stat.S_IMODE(mode) & ~_FILE_MODE:
             with contextlib.suppress(PermissionError):  # the file may be another user's
                 os.chmod(path, _FILE_MODE)
@@ -124,15 +124,15 @@ def _identity(path: str) -> _Identity | None:
 
 _REASONS: Final = (
     (sqlite3.SQLITE_FULL, "the disk is full; free some space"),
-    (sqlite3.SQLITE_READONLY, "it may not be written; make the file and its directory writable"),
+    (sqlite3.SQLITE_READONLY, "the database is read-only; make the file and its directory writable"),
     (sqlite3.SQLITE_PERM, "permission is missing; make the file and its directory readable and writable"),
-    (sqlite3.SQLITE_CANTOPEN, "it cannot be opened; make the file and its directory readable and writable"),
-    (sqlite3.SQLITE_BUSY, "another process kept it locked; end the one that hangs"),
-    (sqlite3.SQLITE_CORRUPT, "it is damaged; restore it from a copy"),
-    (sqlite3.SQLITE_NOTADB, "it is not a database; move it away or choose another path"),
+    (sqlite3.SQLITE_CANTOPEN, "the database cannot be opened; make the file and its directory readable and writable"),
+    (sqlite3.SQLITE_BUSY, "another process kept the database locked; end that process"),
+    (sqlite3.SQLITE_CORRUPT, "the database is damaged; restore it from a copy"),
+    (sqlite3.SQLITE_NOTADB, "the file is not a database; move it away or choose another path"),
     (sqlite3.SQLITE_IOERR, "the disk failed or a size limit was hit; check the disk and the limits"),
-    (sqlite3.SQLITE_ERROR, "its tables are not as they should be; restore it from a copy or move it away"),
-    (sqlite3.SQLITE_TOOBIG, "one event or blob is larger than SQLite can keep; split it"),
+    (sqlite3.SQLITE_ERROR, "the database has unexpected tables; restore it from a copy or move it away"),
+    (sqlite3.SQLITE_TOOBIG, "an event or a stored content is too large for SQLite; split it"),
 )
 
 
@@ -142,7 +142,7 @@ def explain(path: str, error: BaseException) -> str:
         return str(error)
     if isinstance(error, UnicodeDecodeError):  # the sqlite3 module could not read SQLite's own message
         said = error.object.decode("utf-8", "backslashreplace")
-        return f"{printable(path)}: it is damaged; restore it from a copy ({said})"
+        return f"{printable(path)}: the database is damaged; restore it from a copy ({said})"
     code = _code(error)
     if code == sqlite3.SQLITE_IOERR and not _has_room(path):
         code = sqlite3.SQLITE_FULL
@@ -266,7 +266,9 @@ class Database:
         """Return the version of the file. Raises StoreTooNewError if a later program has migrated it."""
         found: int = connection.execute("PRAGMA user_version").fetchone()[0]
         if found < 0:
-            raise StoreError(f"{printable(self.path)} is damaged: its version is {found}; restore it from a backup")
+            raise StoreError(
+                f"{printable(self.path)} is damaged: its schema version is {found}; restore the file from a backup"
+            )
         if found > len(self._migrations):
             raise StoreTooNewError(printable(self.path), found, len(self._migrations))
         return found

@@ -169,7 +169,7 @@ def faults(path: Path, seconds: float) -> list[str] | None:
     At most ten lines of each. An unreadable database is one fault. None if the check did not end within `seconds`.
     """
     if not path.is_file():  # opening a pipe would block for ever
-        return [f"{printable(str(path))}: it is not a regular file; move it away"]
+        return [f"{printable(str(path))} is not a regular file; move it away"]
     try:
         with _looking(path, seconds) as connection:
             found = [str(line) for (line,) in connection.execute("PRAGMA quick_check(10)")]
@@ -177,12 +177,11 @@ def faults(path: Path, seconds: float) -> list[str] | None:
                 return found
             connection.text_factory = _readable
             miscounted = [
-                f"session {session}: its row says {said} events, {there} are there; restore the store from a copy"
+                f"session {session} should have {said} events, but {there} are stored; restore the store from a copy"
                 for session, said, there in connection.execute(_MISCOUNTED)
             ]
             lost = [
-                f"session {session}: {count} of the contents that a rebuild needs are missing; restore the store from a"
-                " copy"
+                f"session {session} lacks {count} stored contents that a rebuild needs; restore the store from a copy"
                 for session, count in connection.execute(_LOST)
             ]
             return [*miscounted, *lost]

@@ -57,7 +57,7 @@ class MemoryStore:
         with self._mutex:
             self._check_open()
             if row.session_id in self._acquired or row.session_id in self._rows:
-                raise InvalidRequestError(f"there is a session {row.session_id} already; choose another id")
+                raise InvalidRequestError(f"session {row.session_id} exists already; choose another id")
             self._acquired[row.session_id] = WritableSession(row.session_id, unstored=unstored)
 
     def acquire(self, session_id: SessionId, committed: CommitListener) -> None:

@@ -36,7 +36,7 @@ Migration = Callable[["Connection"], None]
 def digest_of(data: bytes) -> BlobDigest:
     """Return the digest of content. Raises InvalidRequestError for more than MAX_BLOB bytes."""
     if len(data) > MAX_BLOB:
-        raise InvalidRequestError(f"content of {len(data)} bytes is too large to keep; the limit is {MAX_BLOB}")
+        raise InvalidRequestError(f"content of {len(data)} bytes is too large to store; the limit is {MAX_BLOB} bytes")
     from hashlib import blake2b  # here, because it loads OpenSSL, which costs a start-up 2 ms
 
     return BlobDigest(f"blake2b-{blake2b(data, digest_size=20).hexdigest()}")

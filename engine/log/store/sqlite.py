@@ -343,4 +343,4 @@ class SqliteStore:
 
 
 def _taken(session_id: SessionId) -> InvalidRequestError:
-    return InvalidRequestError(f"there is a session {session_id} already; choose another id")
+    return InvalidRequestError(f"session {session_id} exists already; choose another id")

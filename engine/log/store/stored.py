@@ -281,7 +281,7 @@ def decoded(session_id: SessionId, since: int, found: Sequence[tuple[bytes]]) ->
             events.append(decode(json))
     except UndecodableEventError as error:
         raise StoreError(
-            f"event {since + len(events)} of session {session_id} cannot be read: {error}; a newer rewindow may, else"
-            " restore the store from a copy"
+            f"event {since + len(events)} of session {session_id} cannot be read: {error}; try a "
+            "newer rewindow, or restore the store from a copy"
         ) from error
     return events

@@ -98,12 +98,14 @@ class WritableSession:
         """
         self.check_writable()
         if event.seq != self.next_seq:
-            raise InvalidEventError(event.kind, f"position {event.seq} where {self.next_seq} was due")
+            raise InvalidEventError(
+                event.kind, f"the event has position {event.seq}, but the next position is {self.next_seq}"
+            )
         try:
             data = encode_readable(event)  # one unreadable event would make the whole session unreadable
             return data.decode(), len(data)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise InvalidEventError(event.kind, f"it cannot be kept as JSON: {error}") from error
+            raise InvalidEventError(event.kind, f"the event cannot be stored as JSON: {error}") from error
 
     def _tell(self, error: Exception | None) -> None:
         if self.listener is None:
@@ -139,7 +141,7 @@ def encoded_items(
         names = [name for name in names_in(json) if name in brought]
         yield item, json, names, {name: waiting.pop(name) for name in names if name in waiting}
     if not due.next_seq:
-        raise InvalidRequestError(f"session {row.session_id} has no events; there is nothing to keep")
+        raise InvalidRequestError(f"session {row.session_id} has no events, so there is nothing to store")
 
 
 def stamped_row(row: SessionRow, clock: Clock) -> SessionRow:
@@ -174,9 +176,11 @@ def check_directories(paths: Iterable[str]) -> None:
 def check_id(session_id: SessionId) -> None:
     """Raise InvalidRequestError unless the id is 1 to 128 ASCII letters, digits, `_` and `-`."""
     if not (session_id.isascii() and session_id.replace("_", "").replace("-", "").isalnum()):
-        raise InvalidRequestError(f"session id {_shown(session_id)} may hold only ASCII letters, digits, _ and -")
+        raise InvalidRequestError(f"session id {_shown(session_id)} may contain only ASCII letters, digits, _ and -")
     if len(session_id) > _ID_LIMIT:
-        raise InvalidRequestError(f"a session id has at most {_ID_LIMIT} characters, this one {len(session_id)}")
+        raise InvalidRequestError(
+            f"a session id may have at most {_ID_LIMIT} characters; this one has {len(session_id)}"
+        )
 
 
 def check_title(title: str | None) -> None:
@@ -189,9 +193,9 @@ def _check_text(what: str, text: str, errors: str) -> None:
     try:
         text.encode("utf-8", errors)
     except UnicodeEncodeError as error:
-        raise InvalidRequestError(f"{what} {_shown(text)} is not Unicode: {error.reason}") from error
+        raise InvalidRequestError(f"{what} {_shown(text)} is not valid Unicode: {error.reason}") from error
     if "\0" in text:
-        raise InvalidRequestError(f"{what} {_shown(text)} must not hold a NUL character")
+        raise InvalidRequestError(f"{what} {_shown(text)} must not contain a NUL character")
 
 
 def _shown(text: str) -> str:

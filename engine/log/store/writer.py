@@ -171,7 +171,9 @@ class Writer:
     def _wait(self, changes: Sequence[Change], error: Exception) -> None:
         self._waiting += changes
         for session in dict.fromkeys(change.session for change in changes):
-            session.delay(StoreBusyError(f"{explain(self._database.path, error)}; events are saved once it is free"))
+            session.delay(
+                StoreBusyError(f"{explain(self._database.path, error)}; new events are saved when the lock is released")
+            )
 
     def _attempt(self, changes: Sequence[Change], is_retry: bool = False) -> Exception | None:
         try:

@@ -83,7 +83,7 @@ async def test_a_view_shows_the_unsaved_text_and_says_so(
     editor.hold(path, "unsaved = 2\n")
     session = await opened(client, tmp_path)
     text = await answer(client, session, "a = view('a.py')")
-    assert "(unsaved: the text of the editor; the file on disk is another)\n1\tunsaved = 2\n" in text
+    assert "(unsaved: text of the editor; the file on disk differs)\n1\tunsaved = 2\n" in text
     assert editor.asked == [str(path)] * TWICE
     assert adopted(store, session) == [b"unsaved = 2\n"]
 
@@ -92,7 +92,7 @@ async def test_file_that_only_the_editor_has_is_shown(client: Client, editor: Fa
     editor.hold(tmp_path / "new.py", "fresh = 1\n")
     session = await opened(client, tmp_path)
     text = await answer(client, session, "a = view('new.py')")
-    assert "(unsaved: in the editor only, there is no such file on disk)\n1\tfresh = 1\n" in text
+    assert "(unsaved: text of the editor; there is no such file on disk)\n1\tfresh = 1\n" in text
 
 
 async def test_client_without_file_capability_is_not_asked(
@@ -131,7 +131,7 @@ async def test_rebuild_uses_recorded_unsaved_text(
     await client.call("session/close", {"sessionId": session})
     await client.load(session, tmp_path, "session/resume")
     text = await answer(client, session, "show(a)")
-    assert "(unsaved: the text of the editor; the file on disk is another)\n1\tunsaved = 2\n" in text
+    assert "(unsaved: text of the editor; the file on disk differs)\n1\tunsaved = 2\n" in text
     assert editor.asked == []
     assert "environment_restored" in [event["kind"] for event in logged(store, session)]
     assert not [event for event in logged(store, session) if event.get("divergences")]

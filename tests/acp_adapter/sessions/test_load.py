@@ -236,7 +236,7 @@ async def test_reloading_a_read_only_session_continues(tmp_path: Path) -> None:
             said = await client.error(
                 "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "b = 2"}]}
             )
-            assert said["message"].endswith("is read-only: the disk is full; when that is mended, open it again")
+            assert said["message"].endswith("is read-only: the disk is full; fix this, then open the session again")
         store.is_full = False
         await client.load(session, tmp_path)
         assert await client.prompt(session, "c = a") == "end_turn"

@@ -184,7 +184,7 @@ def test_address_of_invalid_bytes_leads_to_no_traceback(home: Home) -> None:
     home.run("auth", "add", "openai", "--file", stdin=KEY.encode())
     done = home.run_as_process("auth", "test", OPENAI_BASE_URL=os.fsdecode(b"http://\xff"))
     assert (done.returncode, done.stderr) == (1, "")
-    assert "OPENAI_BASE_URL is no web address" in done.stdout
+    assert "OPENAI_BASE_URL must be a web address" in done.stdout
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ def test_undo_and_redo_in_a_shell(empty: Home, project: Path) -> None:
     assert dry.stdout == "This would undo 4 files: `a.txt`, `b.bin`, `d/n`, `d`.\n"
     assert (project / "d" / "n").exists()
     done = empty.run("undo", session)
-    assert (done.returncode, done.stdout) == (0, "Undid what statement 1 did to 4 files: a.txt, b.bin, d/n, d.\n")
+    assert (done.returncode, done.stdout) == (0, "Undid the changes of statement 1 to 4 files: a.txt, b.bin, d/n, d.\n")
     assert sorted(path.name for path in project.iterdir()) == ["a.txt"]
     again = json.loads(empty.run("redo", session, "--json").stdout)
     assert again == {

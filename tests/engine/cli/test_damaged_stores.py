@@ -72,8 +72,8 @@ def test_unreadable_part_of_a_row_is_named_with_advice(whole: Path, tmp_path: Pa
     (broken,) = (each for each in DAMAGES if each.name == "title undecodable")
     damaged(broken, whole, home.state)
     assert checked(home, "sessions").stderr == (
-        "rewindow: session ses_victim is damaged, its title cannot be read: restore the store from a copy, or keep what"
-        " is left with `rewindow export` and delete the session\n"
+        "rewindow: session ses_victim is damaged: its title cannot be read. Restore the store from a copy, or save the"
+        " rest with `rewindow export` and delete the session\n"
     )
     assert checked(home, "sessions", "--json").stderr == checked(home, "sessions").stderr
 

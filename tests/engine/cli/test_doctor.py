@@ -256,7 +256,7 @@ def test_what_sessions_take_is_counted_below_a_deep_scratch_directory(
 def test_contents_that_are_missing_are_a_fault(home: Home) -> None:
     with closing(sqlite3.connect(home.state / "sessions.db", isolation_level=None)) as connection:
         connection.execute("DELETE FROM blobs")
-    said = "session ses_a: 1 of the contents that a rebuild needs are missing; restore the store from a copy"
+    said = "session ses_a lacks 1 stored contents that a rebuild needs; restore the store from a copy"
     assert faults(home.state / "sessions.db", 20) == [said]
 
 

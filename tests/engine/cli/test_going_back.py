@@ -155,7 +155,7 @@ def test_statements_run_again_and_what_differs_is_said(empty: Home, tmp_path: Pa
     [
         (["rewind", "ses_", "--to", "4"], "There is no statement 4; they are numbered from 1 to 3"),
         (["rewind", "ses_x", "--to", "1"], "no session ses_x"),
-        (["diff", "ses_", "b7"], "There is no branch b7; the session has main"),
+        (["diff", "ses_", "b7"], "There is no branch b7. The branches are main"),
         (["diff", "ses_", "main", "main"], "main cannot be compared with itself; name another branch"),
         (["rewind", "s" * 500, "--to", "1"], f"no session {'s' * 79}…; `rewindow sessions` lists"),
         (["rewind", "", "--to", "1"], "the session's id is empty"),
@@ -269,7 +269,7 @@ def test_next_command_finishes_a_killed_rewind_and_says_so(
     name, *options = command
     done = empty.run_as_process(name, session, *options)
     assert done.returncode == 0, done
-    assert "A crash interrupted a rewind; it is now finished." in done.stderr
+    assert "A crash interrupted a rewind. Rewindow has now finished the rewind." in done.stderr
     assert f"Restored {FILES} files to their contents after statement 1: f0, " in done.stderr
     assert "The session is on branch b1." in done.stderr
     assert (contents(project), active(empty, session)) == ({"1"}, ["b1"])

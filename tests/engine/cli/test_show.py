@@ -241,7 +241,7 @@ def test_a_call_is_one_json_object_with_these_fields(empty: Home) -> None:
 @pytest.mark.parametrize(
     ("calls", "arguments", "code", "said"),
     [
-        (2, ("3",), 1, "there is no model call 3; they are numbered from 1 to 2"),
+        (2, ("3",), 1, "there is no model call 3; the calls are numbered from 1 to 2"),
         (1, ("0",), 1, "there is no model call 0; there is 1"),
         (2, ("-1",), 1, "there is no model call -1; they are numbered from 1 to 2"),
         (2, ("99999999999999999999",), 1, "there is no model call 9999999999999999999"),
@@ -383,8 +383,8 @@ outside all cycles
   agent> too early
 
 anomalies
-  event 0, output-while-idle (a0): the agent put something out while idle; it belongs to no cycle
-  event 18, queue-jumped (m5): a message became a root although followUps of an earlier run waited""" % ("x" * 87)
+  event 0, output-while-idle (a0): the agent produced output while idle; the output belongs to no cycle
+  event 18, queue-jumped (m5): a message opened a cycle while followUps of an earlier run were waiting""" % ("x" * 87)
 
 
 def test_cycles_are_laid_out_with_everything_about_them() -> None:

@@ -252,11 +252,11 @@ def test_overlong_change_is_cut_and_the_rest_counted() -> None:
     assert within(changes, "", 1_000) == (changes, "")
     assert within(changes, "", 100) == (
         (changes[0], replace(changes[1], old="c\nd\n", new="e\n" * 8, left_out=LeftOut(22, 0))),
-        "only the beginning is shown: 100 of 144 characters, without 22 of the lines added and 0 of those removed",
+        "this diff is cut to 100 of 144 characters, and omits 22 added and 0 removed lines",
     )
     shown, note = within(changes, "utf-8 -> utf-16", 10)
     assert shown == (replace(changes[0], old="a" * 10, new="", left_out=LeftOut(31, 2)),)
-    assert note.startswith("utf-8 -> utf-16\nonly the beginning is shown: 10 of 144 characters, without 31 of ")
+    assert note.startswith("utf-8 -> utf-16\nthis diff is cut to 10 of 144 characters, and omits 31 added")
     assert change_size(shown) == change_size(changes) == (31, 3)
 
 

@@ -75,7 +75,7 @@ def test_invalid_file_is_named_and_stays(home: dict[str, str], content: bytes) -
     path.parent.mkdir(parents=True)
     path.write_bytes(content + KEY.encode())
     for use in (lambda: read_keys(home), lambda: change_keys(home, lambda _: StoredKeys())):
-        with pytest.raises(InvalidRequestError, match="repair it") as raised:
+        with pytest.raises(InvalidRequestError, match="repair or remove") as raised:
             use()
         assert KEY not in str(raised.value)
     assert file_values(home) == ()

@@ -39,9 +39,9 @@ def test_which_links_are_files_here(uri: str, path: str, lines: Lines | None) ->
     ("uri", "reason"),
     [
         ("https://example.org/w", "web pages are not fetched"),
-        ("mem://x", "opens file:// only, not mem:"),
-        ("file://elsewhere/w/a.py", "a file of another host"),
-        ("file://[x/a", "not well-formed"),
+        ("mem://x", "can be opened, not mem:"),
+        ("file://elsewhere/w/a.py", "the file is on another host"),
+        ("file://[x/a", "the link is malformed"),
         ("", "names no file"),
         ("file:///a%00b", "NUL"),
     ],

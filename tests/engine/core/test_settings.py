@@ -37,15 +37,25 @@ def test_the_command_line_wins_over_the_environment_over_the_file(tmp_path: Path
 @pytest.mark.parametrize(
     ("config", "variables", "overrides", "named"),
     [
-        ("", {"REWINDOW_MAX_ROUNDS": "many"}, {}, "REWINDOW_MAX_ROUNDS: 'many' cannot be used: must be a whole number"),
-        ("", {"REWINDOW_SUMMARY_TOKENS": "1.5"}, {}, "'1.5' cannot be used: must be a whole number"),
-        ("", {}, {"statement_seconds": "long"}, "--statement-seconds: 'long' cannot be used: must be a number"),
-        ("", {}, {"context_budget": "-1"}, "--context-budget: '-1' cannot be used: must be more than 0, and finite"),
-        ("", {}, {"statement_seconds": "nan"}, "--statement-seconds: 'nan'"),
-        ("", {}, {"state_dir": "~nobody-here/x"}, "--state-dir: '~nobody-here/x'"),
-        ("", {}, {"allow_sudo": "perhaps"}, "--allow-sudo: 'perhaps' cannot be used: must be yes or no"),
+        (
+            "",
+            {"REWINDOW_MAX_ROUNDS": "many"},
+            {},
+            "REWINDOW_MAX_ROUNDS has an invalid value 'many': must be a whole number",
+        ),
+        ("", {"REWINDOW_SUMMARY_TOKENS": "1.5"}, {}, "'1.5': must be a whole number"),
+        ("", {}, {"statement_seconds": "long"}, "--statement-seconds has an invalid value 'long': must be a number"),
+        (
+            "",
+            {},
+            {"context_budget": "-1"},
+            "--context-budget has an invalid value '-1': must be more than 0, and finite",
+        ),
+        ("", {}, {"statement_seconds": "nan"}, "--statement-seconds has an invalid value 'nan'"),
+        ("", {}, {"state_dir": "~nobody-here/x"}, "--state-dir has an invalid value '~nobody-here/x'"),
+        ("", {}, {"allow_sudo": "perhaps"}, "--allow-sudo has an invalid value 'perhaps': must be yes or no"),
         ("max_rounds = 0.5", {}, {}, "config.toml"),
-        ("colour = 'red'", {}, {}, "sets colour, which no option is called"),
+        ("colour = 'red'", {}, {}, "sets unknown options: colour"),
         ("= nonsense", {}, {}, "not valid TOML"),
     ],
 )

@@ -77,7 +77,7 @@ def test_what_was_never_shown_says_so_in_one_line() -> None:
 
 def test_changed_line_ends_are_one_sentence() -> None:
     before, after = decoded(b"a\nb\nc\n"), decoded(b"a\r\nb\r\nc\r\n")
-    assert _diff(before, after) == "(no line changed since statement 12: LF became CRLF)\n"
+    assert _diff(before, after) == "(only the form changed since statement 12: LF became CRLF)\n"
     assert _diff(before, decoded(b"a\r\nB\r\nc")) == (
         "1 change since statement 12: +1 -1, LF became CRLF, the newline at the end was removed\n"
         "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"

@@ -81,7 +81,7 @@ def test_contents_beyond_the_limit_are_recorded_but_not_sent(desk: Desk, monkeyp
     desk.write("b", "otherwise\n")
     again = desk.rebuilt()
     assert "(the earlier content of b is not kept; Refresh() shows the current content)" in again.get("b").rendered.text
-    assert again.board.looks.take_phrases() == ("looked at b, whose earlier content is not kept",)
+    assert again.board.looks.take_phrases() == ("looked at b, but its earlier content is not kept",)
     assert again.get("c").rendered.text == "1\tc 6 b\n"
 
 
@@ -114,7 +114,9 @@ def test_of_a_long_record_the_latest_contents_are_held(desk: Desk, monkeypatch: 
                 again.board.looks.take_content(look.digest, desk.contents[look.digest])
         again.repeat(step, step.looks)
     assert again.steps[-2].report.displays == desk.steps[-2].report.displays
-    assert again.board.looks.take_phrases() == ("looked at a.py, whose earlier content is too old to be kept",)
+    assert again.board.looks.take_phrases() == (
+        "looked at a.py, but its earlier content is no longer stored, because it is too old",
+    )
     again.board.looks.settle()
     again.write("d.py", "content 0\n")
     again.run("d = view('d.py')")
@@ -153,7 +155,7 @@ def test_a_lost_content_is_taken_from_an_unchanged_file(desk: Desk) -> None:
         again = Desk(desk.root)
         again.repeat(desk.steps[0], [withheld])
         said = "contained a secret and was not saved"
-        assert again.board.looks.take_phrases() == (f"looked at .env, whose earlier content {said}",)
+        assert again.board.looks.take_phrases() == (f"looked at .env, but its earlier content {said}",)
         assert said in again.get("a").rendered.text
 
 

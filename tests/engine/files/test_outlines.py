@@ -155,7 +155,7 @@ def test_a_tick_that_takes_an_outline_still_looks(big: Desk) -> None:
     big.write("big.py", LINES + "x = 1\n")
     told = [event.delta for event in big.tick(payload) if isinstance(event, NodeChanged)]
     assert [delta.split("\n")[0] for delta in told] == [
-        "big.py: its outline is ready; levels 1 and 2 show it",
+        "big.py: the outline is ready; levels 1 and 2 show it",
         "1 line changed in big.py (+1 -0), first at line 36001",
     ]
     assert ROUGHLY in big.get("v").rendered.text

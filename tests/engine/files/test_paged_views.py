@@ -95,7 +95,7 @@ def test_positions_are_lines_columns_and_offsets_and_no_symbols(desk: Desk) -> N
     assert desk.get("v").window_spec["anchors"] == ["7:3", 7]
     desk.run("v.SetPos('9999')")
     assert desk.get("v").place.line == 1_999
-    with pytest.raises(ValueError, match=r"has 68,000 bytes, too many to look for symbols; give .line:col.,"):
+    with pytest.raises(ValueError, match=r"is too large to look for symbols .68,000 bytes.; give .line:col.,"):
         desk.run("v.SetPos('class Foo')")
     assert desk.get("v").pos == "9999"
 
@@ -138,7 +138,7 @@ def test_binary_empty_and_larger_files_are_one_line(desk: Desk) -> None:
     desk.write("larger", "x" * 1_000_001)
     opened = desk.files.opens
     assert desk.shown("b = view('larger')").startswith(
-        "(larger has 1,000,001 bytes; views read files up to 1,000,000; "
+        "(larger has 1,000,001 bytes; views read files up to 1,000,000 bytes; "
     )
     assert desk.files.opens == opened
     with open(desk.root / "sparse", "wb") as file:
@@ -200,7 +200,7 @@ def test_tick_gives_up_slow_file_and_refresh_reads_it(desk: Desk) -> None:
     desk.run("v = view('big.log', tokens=50).Run()")
     desk.write("big.log", LOG + LOG)
     _meanwhile(desk, lambda path, offset: setattr(desk, "seconds", desk.seconds + 0.5))
-    assert deltas(desk.tick())[0] == "big.log takes longer to read than a tick may; Refresh() waits for it"
+    assert deltas(desk.tick())[0] == "reading big.log takes too long for an automatic update; Refresh() waits for it"
     opened = desk.files.stamps
     assert desk.tick() == ()
     assert desk.files.stamps == opened + 1
@@ -330,7 +330,7 @@ def test_a_record_of_pages_that_are_none_is_not_believed(desk: Desk) -> None:
 def test_an_index_that_is_lost_leaves_what_says_so(desk: Desk) -> None:
     desk.run("v = view('big.log', '100', tokens=60)")
     desk.contents[desk.get("v").source_fingerprint] = b"damaged"
-    assert "the earlier content of big.log is too old to be kept" in desk.rebuilt().get("v").rendered.text
+    assert "the earlier content of big.log is no longer stored" in desk.rebuilt().get("v").rendered.text
     desk.contents.clear()
     assert "100\t0100 this is" in desk.rebuilt().get("v").rendered.text
     desk.write("big.log", "other\n" * 9_000)
@@ -447,7 +447,7 @@ def test_an_index_that_was_tampered_with_is_refused() -> None:
         with pytest.raises(ValueError, match="not an index of pages"):
             unpacked(bad)
     larger = array("Q", [0, *(start + (1 << 20) for start in index.starts[1:])])
-    with pytest.raises(ValueError, match="a page cannot be so"):
+    with pytest.raises(ValueError, match="a page has impossible sizes"):
         unpacked(PageIndex("utf-8", "UTF-8", "LF", True, larger, index.lines, index.chars, index.digests).packed())
 
 
@@ -480,7 +480,7 @@ def test_the_name_of_a_page_says_which_it_is() -> None:
     assert page_place(path) == ("/a/b.log", 65_536, 12, "00000000000000ab")
     assert page_revision(path, b"another page") is None
     assert page_revision("/a/../b", b"") is None
-    with pytest.raises(ValueError, match="not a place on a page"):
+    with pytest.raises(ValueError, match="not a position on a page"):
         page_place("/a/../b")
 
 

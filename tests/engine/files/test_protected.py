@@ -20,8 +20,8 @@ from engine.files.protected import (
 from engine.files.protected_names import BY_VARIABLE, REPOSITORY_VARIABLES, ROWS
 
 NAMES = ("config", "config.worktree", "hooks", "commondir")
-NAMED = "configuration of the repository names it"
-LINKED = "other programs reach it through a link"
+NAMED = "repository's configuration names it"
+LINKED = "other programs reach this file through a link"
 
 
 def lay(root: Path, entries: dict[str, str], *repositories: str) -> None:
@@ -426,7 +426,7 @@ def test_session_in_a_directory_of_a_row(tmp_path: Path) -> None:
 
 def test_this_programs_own_settings_count_wherever_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
-    assert "reads its rules and keys from it" in why(tmp_path, "settings/rewindow/config.toml")
+    assert "reads its settings and keys from here" in why(tmp_path, "settings/rewindow/config.toml")
     assert why(tmp_path, "settings/other") == ""
     lay(tmp_path, {"settings/rewindow/": ""})
     assert str(tmp_path / "settings/rewindow") in places(tmp_path)

@@ -94,9 +94,9 @@ def _said(before: Revision, after: Revision) -> str:
     [
         ("text", "other text", "2 lines changed in f (+2 -1), first at line 2"),
         ("text", "empty text", "2 lines changed in f (+0 -2), first at line 1"),
-        ("text", "CRLF", "no line changed in f: LF became CRLF"),
-        ("CRLF", "no newline", "no line changed in f: CRLF became LF, the newline at the end was removed"),
-        ("no newline", "text", "no line changed in f: a newline was added at the end"),
+        ("text", "CRLF", "only the form of f changed: LF became CRLF"),
+        ("CRLF", "no newline", "only the form of f changed: CRLF became LF, the newline at the end was removed"),
+        ("no newline", "text", "only the form of f changed: a newline was added at the end"),
         ("text", "Latin-1", "1 line changed in f (+1 -1), first at line 2; UTF-8 became Latin-1 (not valid UTF-8)"),
         ("text", "binary", "f was replaced: binary, 16 bytes, beginning with 00 01 00 01"),
         ("text", "directory", "f was replaced: directory, 2 entries"),
@@ -153,7 +153,7 @@ def test_a_delta_is_within_its_budget_or_the_summary_alone(before: list[str], af
 
 def test_a_change_of_line_ends_shows_no_line_twice_alike() -> None:
     said, delta = describe("f", ["a", "b"], ["a\r", "b\r"], count, 300)
-    assert said == delta == "no line changed in f: its encoding, line ends or final newline did"
+    assert said == delta == "only the form of f changed: encoding, line ends or final newline"
     assert describe("f", ["a", "b"], ["a\r", "c\r"], count, 300)[1].endswith(" a\n-b\n+c")
 
 

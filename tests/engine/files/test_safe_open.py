@@ -59,14 +59,14 @@ def own(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_is_kept_out_is_in_no_root_around_it(root: Path, own: Path) -> None:
     (root / "link").symlink_to(own)
     for path in (own / "token", root / "link/token", root / "home/../home/state/token"):
-        with pytest.raises(PermissionError, match="keeps its sessions"):
+        with pytest.raises(PermissionError, match="holds Rewindow's sessions"):
             first_bytes(path, (str(root),))
-        with pytest.raises(PermissionError, match="keeps its sessions"), place_to_write(str(path), (str(root),)):
+        with pytest.raises(PermissionError, match="holds Rewindow's sessions"), place_to_write(str(path), (str(root),)):
             pass
-    with pytest.raises(PermissionError, match="keeps its sessions"):
+    with pytest.raises(PermissionError, match="holds Rewindow's sessions"):
         names(own, (str(root),))
     for path in (own, own.parent):
-        with pytest.raises(PermissionError, match="keeps its sessions"), place_to_write(str(path), (str(root),)):
+        with pytest.raises(PermissionError, match="holds Rewindow's sessions"), place_to_write(str(path), (str(root),)):
             pass
     with place_to_write(str(root / "home/new"), (str(root),)) as place:
         assert place.path == str(root / "home/new")

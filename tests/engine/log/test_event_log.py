@@ -53,9 +53,9 @@ def test_append_stamps_position_id_time_and_branch() -> None:
         ([call("a"), result("a")], result("a"), "tool call a has its result already"),
         ([call("a")], call("a"), "tool call a is on the log already"),
         ([call("a"), result("a")], call("a"), "tool call a is on the log already"),
-        ([call("a")], result("a", P), "tool call a was made by the model, its result says by p"),
-        ([call("a", P)], result("a"), "tool call a was made by p, its result says by the model"),
-        ([call("a", P)], result("a", Q), "tool call a was made by p, its result says by q"),
+        ([call("a")], result("a", P), "tool call a was made by the model, but its result names p"),
+        ([call("a", P)], result("a"), "tool call a was made by p, but its result names the model"),
+        ([call("a", P)], result("a", Q), "tool call a was made by p, but its result names q"),
     ],
 )
 def test_what_can_never_be_right_is_refused_and_leaves_nothing(before: list[Event], event: Event, reason: str) -> None:
@@ -120,7 +120,7 @@ def test_only_an_empty_log_loads_and_without_gaps() -> None:
     source = new_log()
     source.append(message("a"))
     source.append(message("b"))
-    with pytest.raises(InvalidEventError, match="position 1 where 0 was due"):
+    with pytest.raises(InvalidEventError, match="the event has position 1, but the next position is 0"):
         new_log().load(source.events[1:])
     with pytest.raises(InvalidEventError, match="only an empty log"):
         source.load(source.events)

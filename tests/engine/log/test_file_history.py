@@ -18,7 +18,7 @@ from engine.log.events.going_back import FileLeft, FileToRestore, OwnContents, R
 from engine.log.file_history import MERGED, SHOWN_FILES, is_merge_due, open_rewind, restorable, reversed_, rewound_lines
 
 E = ExecutionId("ex")
-UNKEPT = "its earlier content is not stored, because"
+UNKEPT = "the earlier content is not stored, because"
 
 
 def blob(content: str) -> BlobDigest | None:
@@ -159,8 +159,8 @@ def test_contents_that_were_not_kept_are_named_with_the_reason() -> None:
     assert found.left == (
         FileLeft(path="secret", reason=f"{UNKEPT} it contains a secret"),
         FileLeft(path="large", reason=f"{UNKEPT} it had more than 64 MiB"),
-        FileLeft(path="unread", reason="its earlier content was not read"),
-        FileLeft(path="back", reason="its earlier content is not stored"),
+        FileLeft(path="unread", reason="the earlier content was not read"),
+        FileLeft(path="back", reason="the earlier content is not stored"),
     )
 
 
@@ -227,7 +227,7 @@ SAID: dict[str, tuple[Rewound, list[str]]] = {
     ),
     "merged undo": (
         Rewound(statement=3, undone=E, restored=(merge("b", ("2", "1"), "2+x", "1+x"),) * 2),
-        ["Undid what statement 3 did to 1 file: b.", MERGED.format(2, "were", "b")],
+        ["Undid the changes of statement 3 to 1 file: b.", MERGED.format(2, "were", "b")],
     ),
     "left": (Rewound(statement=3, left=(LEFT,)), ["mine was not restored: it has unsaved changes in the editor."]),
     "given up": (

@@ -76,9 +76,9 @@ def test_branch_from_before_its_parent_shares_nothing_with_it() -> None:
 @pytest.mark.parametrize(
     ("event", "reason"),
     [
-        (made(MAIN_BRANCH, 0), "there is a branch main already"),
+        (made(MAIN_BRANCH, 0), "branch main exists already"),
         (made(B1, 0, B2), "there is no branch b2"),
-        (made(B1, -1), "no branch can begin at -1"),
+        (made(B1, -1), "no branch can begin before event -1"),
         (moved(B1), "there is no branch b1"),
         (moved(MAIN_BRANCH), "branch main is active already"),
     ],

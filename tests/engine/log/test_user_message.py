@@ -45,7 +45,7 @@ def message(*blocks: Block) -> UserMessage:
             (CALC, NOTES),
             "",
             "[calc.py](file:///w/calc.py)\n[notes.md](file:///w/notes.md)\n\n"
-            "notes.md as it came with this prompt:\n```\n# Notes\n```",
+            "notes.md as attached to this prompt:\n```\n# Notes\n```",
         ),
         (("look", CALC, "again"), "look\nagain", "look\n[calc.py](file:///w/calc.py)\nagain"),
         ((CALC, " fix it"), "fix it", "[calc.py](file:///w/calc.py) fix it"),
@@ -111,9 +111,12 @@ def test_longest_texts_are_attached_first() -> None:
 def test_a_link_that_is_not_opened_says_why() -> None:
     web = Attachment(uri="https://example.org/x", name="x")
     assert unopened(web) == (
-        "https://example.org/x was not opened: web pages are not fetched; paste what matters, or save it as a file."
+        "https://example.org/x was not opened: linked web pages are not fetched; paste the text, or save the page as a"
+        " file."
     )
-    assert user_text(message("see ", web)).startswith("see [x](https://example.org/x) (not opened: web pages are not")
+    assert user_text(message("see ", web)).startswith(
+        "see [x](https://example.org/x) (not opened: linked web pages are not"
+    )
     assert unopened(Attachment(uri="zed:///thread/1", name="thread", text="came with it")) is None
     assert unopened(Attachment(uri="src/a.py", name="a.py")) is None
 
@@ -124,7 +127,7 @@ def test_a_model_reads_an_embedded_text_once_and_within_bounds() -> None:
     read = user_text(message("see ", long, " and ", long, " and ", NOTES))
     assert read.startswith("see [a.py](file:///w/a.py#L4000:4003) and [a.py](file:///w/a.py#L4000:4003) and [notes.md]")
     assert read.count("line 4000\n") == 1
-    assert "... 38883 more characters before this part; its view has them\nline 4000\nline 4001\n" in read
+    assert "... 38883 more characters before this part; the view shows them\nline 4000\nline 4001\n" in read
     assert "# Notes" in read
     assert len(read) < EMBEDDED_CHARS + 1_000
     whole = user_text(message(Attachment(uri="file:///w/a.py", name="a.py", text=text)))

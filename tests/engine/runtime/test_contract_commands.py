@@ -218,6 +218,6 @@ async def test_command_runs_in_no_directory_that_took_the_place(b: AnyBench, tmp
     else:
         place.rename(tmp_path / "moved")
         place.symlink_to(elsewhere) if taken_by == "link" else place.mkdir()
-    with pytest.raises(OSError, match="another directory replaced it"):
+    with pytest.raises(OSError, match="another directory replaced this one"):
         await b.command("touch other", **how)
     assert not [*elsewhere.rglob("other"), *place.glob("other")]

@@ -161,10 +161,10 @@ async def test_missing_content_is_reported_for_its_step(b: AnyBench) -> None:
     run = replace(run, request=replace(run.request, index=1))
     tick = PastTick(round_id=3, now=1.0, revisions=(replace(lost, digest=digest_of(b"two\n")),))
     restored = await restore(b, run, tick)
-    about = "looked at a.txt, whose earlier content contained a secret and was not saved"
+    about = "looked at a.txt, but its earlier content contained a secret and was not saved"
     assert restored.divergences[0].startswith(f"<statement 1> {about}")
     restored = await restore(b, replace(run, revisions=()), tick)
-    assert restored.divergences[0].startswith("<statement 1> looked at a.txt, of which nothing is recorded")
+    assert restored.divergences[0].startswith("<statement 1> looked at a.txt, but nothing of it is recorded")
     assert restored.divergences[1] == f"the tick after statement 1 {about}"
     restored = await restore(b, replace(run, revisions=None))
     assert restored.divergences[0].startswith("<statement 1> looked at a.txt, whose earlier content is not recorded")

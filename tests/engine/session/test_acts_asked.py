@@ -200,8 +200,7 @@ async def test_log_of_a_large_change_has_its_beginning_and_counts(tmp_path: Path
     assert change.new == "".join(lines[:5_111]).upper()
     assert change.left_out == LeftOut(14_889, 14_889)
     assert written.note == (
-        "only the beginning is shown: 100,000 of 417,780 characters,"
-        " without 14,889 of the lines added and 14,889 of those removed"
+        "this diff is cut to 100,000 of 417,780 characters, and omits 14,889 added and 14,889 removed lines"
     )
     assert written.before_digest != written.after_digest != ""
 

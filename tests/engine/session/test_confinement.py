@@ -40,7 +40,7 @@ pytestmark = pytest.mark.anyio
 YES = PermissionAnswer(outcome="allowed")
 NO = PermissionAnswer(outcome="rejected")
 ESCAPED = PermissionAnswer(outcome="cancelled")
-LEAST = "in a sandbox, without a network: by themselves they write only in their scratch directory"
+LEAST = "in a sandbox, without a network, and their own code writes only in their scratch directory"
 
 
 def writes(*sources: str) -> Answer:

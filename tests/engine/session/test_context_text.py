@@ -261,7 +261,7 @@ async def test_session_shows_the_context_of_now_and_of_a_call(tmp_path: Path) ->
     assert past[1].startswith("Model call 2, after statement 1, was sent ")
     assert "The provider counted 2,000 tokens, 1,500 of them from its cache, and 10 of the reply." in past[1]
     assert f"`rewindow show {session.session_id} --projection 2`" in past[1]
-    assert nowhere[1].startswith("There is no model call 3; they are numbered from 1 to 2. `/context` shows ")
+    assert nowhere[1].startswith("There is no model call 3; the calls are numbered from 1 to 2. `/context` shows ")
     assert all(text.startswith("There is no model call ") and len(text) < 190 for text in nowhere)
     assert all(text.endswith("`/context tail` its last part.") for text in nowhere)
     assert " of All" in views

@@ -214,7 +214,7 @@ async def test_a_command_whose_file_breaks_is_refused(project: Path) -> None:
         path = project / ".claude/commands/review.md"
         path.write_bytes(b"x" * 100_000 + b"\xff")  # behind what is read for the list
         end = await session.accept("/review").end()
-        assert "it is not UTF-8" in str(end.refused)
+        assert "the file is not UTF-8" in str(end.refused)
     assert not model.prompts
 
 

@@ -53,7 +53,7 @@ async def test_unknown_statement_branch_or_option_changes_nothing(session: Sessi
         ("/rewind -1", "There is no statement -1; the only one is 1."),
         ("/rewind " + "9" * 40, "There is no statement 9999999999999999999…; the only one is 1."),
         ("/rewind \x1b[2J", "There is no statement \\x1b[2J; the only one is 1."),
-        ("/branch b1", "There is no branch b1; the session has main."),
+        ("/branch b1", "There is no branch b1. The branches are main."),
         ("/branch \x1b[2J", "There is no branch \\x1b[2J; the session has main."),
         ("/branch main", "main is active already; there are main"),
         ("/rewind --keep-files", "There is no statement --keep-files; the only one is 1."),

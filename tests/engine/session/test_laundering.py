@@ -189,8 +189,10 @@ async def test_edit_with_more_rights_needs_consent(tmp_path: Path, mode: EditMod
         (asked,) = user.asked
         assert isinstance(asked, StatementSubject)
         now, _, before = asked.note.partition(" Before, they ran ")
-        least = "in a sandbox, without a network: by themselves they write only in their scratch directory"
-        assert now.startswith(f"Statements have more rights now than when it ran. Now they run {least} and {work}")
+        least = "in a sandbox, without a network, and their own code writes only in their scratch directory"
+        assert now.startswith(
+            f"Statements have more permissions now than when this one ran. Now they run {least} and {work}"
+        )
         assert before.startswith(least)
         assert str(work) not in before
         assert await rebuilt(session) == "[]"

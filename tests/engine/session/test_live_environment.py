@@ -97,7 +97,7 @@ async def test_a_rebuild_says_why_the_names_were_lost() -> None:
     await live.ready()
     first, second = [event for event in log.events if isinstance(event, EnvironmentRestored)]
     assert (first.loss, second.loss) == (None, "it held too much")
-    assert second.sentences == ("the names were lost: it held too much",)
+    assert second.sentences == ("the variables were lost: it held too much",)
 
 
 @pytest.mark.parametrize("sources", [(), ("x = 1",)], ids=["alone", "after another"])

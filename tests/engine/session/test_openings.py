@@ -86,7 +86,8 @@ def test_prompt_opens_a_bounded_number_and_counts_the_rest() -> None:
     web = link("https://example.org/x", "x")
     assert len(openings([web, *many], "/w")) == MOST_OPENED
     assert not_opened([web, *many, web]) == [
-        "https://example.org/x was not opened: web pages are not fetched; paste what matters, or save it as a file.",
+        "https://example.org/x was not opened: linked web pages are not fetched; paste the text, or save the page as a"
+        " file.",
         "19,800 more attachments were not opened; `view(path)` opens one.",
     ]
     assert not_opened(many[:MOST_OPENED]) == []

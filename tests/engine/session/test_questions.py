@@ -206,7 +206,7 @@ async def test_overlong_change_is_asked_about_with_its_beginning(
     (change,) = shown.changes
     assert change.new == CHANGE[0].new[:ASKED_CHARS]
     assert change.left_out == LeftOut(1_176, 0)
-    assert "only the beginning is shown: 1,000,000 of 1,020,000 characters, without 1,176 of " in shown.note
+    assert "this diff is cut to 1,000,000 of 1,020,000 characters, and omits 1,176 " in shown.note
     assert change_size((change,)) == (60_000, 0)
 
 

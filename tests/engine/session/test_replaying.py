@@ -129,7 +129,7 @@ PLANTED = {
         "stopped effects", "Read a.txt", "asked for 'Read b.txt' instead of 'Read a.txt'",
     ),
     "v = view('a.txt') if 'then' in Path('a.txt').read_text() else view('b.txt')": (
-        "files read", "", "looked at b.txt, of which nothing is recorded",
+        "files read", "", "looked at b.txt, but nothing of it is recorded",
     ),
     "if 'then' in Path('a.txt').read_text(): gone = 1": ("diff", "gone = 1", ""),
     "if 'now' in Path('a.txt').read_text(): come = 1": ("diff", "", "come = 1"),

@@ -182,7 +182,7 @@ async def test_secret_content_is_shown_again_only_while_it_exists(tmp_path: Path
         )
         said, printed = restored(session).divergences
     assert printed.startswith("<statement 2> printed ")
-    assert said.startswith("<statement 1> looked at .env, whose earlier content contained a secret and was not saved")
+    assert said.startswith("<statement 1> looked at .env, but its earlier content contained a secret and was not saved")
 
 
 async def test_every_state_of_a_file_is_seen_again(tmp_path: Path, store: Store) -> None:

@@ -202,7 +202,7 @@ async def test_model_reads_mentions_in_place_and_why_links_are_closed(tmp_path: 
     assert user_text(read).startswith(
         f"look at [calc.py]({calc.uri}) and fix it as in [x]({web.uri}) (not opened: web pages are not fetched"
     )
-    assert user_text(read).endswith("calc.py as it came with this prompt:\n```\nx = 1\n```")
+    assert user_text(read).endswith("calc.py as attached to this prompt:\n```\nx = 1\n```")
     assert "calc_py" in model.prompts[0].tail
 
 

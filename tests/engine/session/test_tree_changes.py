@@ -314,7 +314,7 @@ async def test_model_is_told_of_an_undo(session: Session) -> None:
     await session.cell("bash('echo two > a.txt')")
     await session.undo()
     (event,) = events_of(session, Rewound)
-    assert list(rewound_lines(event, os.path.basename)) == ["Undid what statement 1 did to 1 file: a.txt."]
+    assert list(rewound_lines(event, os.path.basename)) == ["Undid the changes of statement 1 to 1 file: a.txt."]
 
 
 async def test_session_that_is_loaded_again_undoes_and_redoes(project: Path, tmp_path: Path) -> None:
@@ -438,7 +438,7 @@ async def test_move_of_a_repository_is_named_with_the_way_back(session: Session,
     await session.cell(f"bash('rm -r .git; git init -qb main . && {config} && git add a.txt && git commit -qm one')")
     value = await value_of(session, "bash('git rm -q a.txt && git commit -qm two')")
     was, now = (run_git(project, "rev-parse", name)[:7] for name in ("HEAD~", "HEAD"))
-    moved = MOVED.format(f"main: {was} -> {now}, back with `git reset --soft {was}`")
+    moved = MOVED.format(f"main: {was} -> {now}, undo with `git reset --soft {was}`")
     assert value == f"(files: 1 removed (a.txt); {moved})"
     moved = MOVED.format(f"HEAD: main -> new, back with `git switch main`; new: nothing -> {now}")
     assert await value_of(session, "bash('git switch -qc new')") == f"(files: {NONE_CHANGED}; {moved})"

@@ -271,7 +271,7 @@ def test_rebuild_refusal_and_changed_file_are_shown() -> None:
         "[variables were restored: 1 statement ran again in a new worker\nx is 2, not 1]\n"
     )
     assert shown([EnvironmentRestored(executions=0, loss="it was killed")]) == (
-        "[variables were restored: 0 statements ran again in a new worker\nthe names were lost: it was killed]\n"
+        "[variables were restored: 0 statements ran again in a new worker\nthe variables were lost: it was killed]\n"
     )
     refused = ToolResult(tool_call_id=CALL, status="rejected", text="The user rejected this statement.")
     assert shown([refused]) == "[The user rejected this statement.]\n"

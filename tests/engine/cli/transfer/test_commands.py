@@ -116,7 +116,7 @@ def test_a_format_that_is_given_is_not_guessed(empty: Home) -> None:
 
 def test_a_conversation_that_is_too_large_is_refused() -> None:
     store, data = MemoryStore(CountingClock()), b'[{"role":"user","content":"a"}]'
-    with pytest.raises(InvalidRequestError, match="it has more than 30 B"):
+    with pytest.raises(InvalidRequestError, match="the file has more than 30 B"):
         import_foreign(store, io.BytesIO(data), "it", ImportOptions("", "", ""), largest=len(data) - 1)
     assert store.rows() == []
     import_foreign(store, io.BytesIO(data), "it", ImportOptions("", "", ""), largest=len(data))

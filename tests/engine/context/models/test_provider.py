@@ -218,7 +218,7 @@ async def test_it_is_not_tried_for_ever(server: LlmServer) -> None:
 
 async def test_nobody_waits_for_an_hour(server: LlmServer) -> None:
     server.answers += [Answer(429, (b'{"error": {"message": "quota"}}',), {"Retry-After": "3600"}), DONE]
-    with pytest.raises(ModelError, match=r"quota.*It asks for a pause of 60 min: try again after \d\d:\d\d$"):
+    with pytest.raises(ModelError, match=r"quota.*The provider asks for a pause of 60 min: try again after \d\d:\d\d$"):
         await replied(CHAT, "hi")
     assert len(server.asked) == 1
 
@@ -458,7 +458,7 @@ async def test_a_reply_that_breaks_off_is_withdrawn_and_begun_again(server: LlmS
     assert texts(signals[signals.index(retried) :]) == "hi"
     assert isinstance(signals[-1], ReplyEnded)
     if how == "stalls":
-        assert "did not answer in time" in retried.reason
+        assert "did not respond in time" in retried.reason
         assert server.left.wait(SECONDS)
 
 
@@ -604,7 +604,7 @@ async def test_what_a_provider_says_is_shown_in_bounded_length() -> None:
 )
 async def test_a_model_of_a_server_without_an_address_is_refused_with_the_variable(name: str, variable: str) -> None:
     for url in ("http://a\nb", "http://[::1", "http://a:port", "\udcff"):
-        with pytest.raises(InvalidRequestError, match=f"{variable} is no web address"):
+        with pytest.raises(InvalidRequestError, match=f"{variable} must be a web address"):
             make_model(f"provider:{name}:m", environ={variable: url})
         setup = setup_of(f"provider:{name}:m", {variable: url})
         assert setup is not None
@@ -673,7 +673,8 @@ async def test_without_the_extra_it_is_said_how_to_get_it() -> None:
         "except Exception as error: print(type(error).__name__, error)"
     )
     assert _runs(code) == (
-        f"InvalidRequestError model `provider:openai:gpt-5` needs the extra `providers`: {extra_command('providers')}\n"
+        "InvalidRequestError model `provider:openai:gpt-5` needs the extra `providers`;"
+        f" run: {extra_command('providers')}\n"
     )
 
 

@@ -21,7 +21,7 @@ from engine.log.timeline import Timeline
 from tests.support.examples import examples
 
 RESTORED = EnvironmentRestored(executions=2, divergences=("<statement 1> printed nothing",), loss="it was killed")
-LOST = "the names were lost: it was killed"
+LOST = "the variables were lost: it was killed"
 NEWS = ("<statement 1> printed nothing", LOST, "rebuilt in a new worker: 2 statements ran again")
 ANSWER = AgentText(message_id=MessageId("m"), text="so")
 STOP = RunStop(reason="completed", cause="end_turn")

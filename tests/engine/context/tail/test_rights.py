@@ -13,7 +13,7 @@ from engine.log.rights import UNHELD, Rights
 @pytest.mark.parametrize(
     ("entered", "said", "unsaid"),
     [
-        (DomainEntered(held=True), "needs permission in mode ask and is refused in mode plan", "outside=True"),
+        (DomainEntered(held=True), "need permission in mode ask and are refused in mode plan", "outside=True"),
         (
             DomainEntered(held=True, writable=("/work",)),
             "their scratch directory and /work. Commands run",
@@ -42,13 +42,13 @@ def test_a_rebuild_question_names_the_earlier_rights() -> None:
     given = [Rights(), Rights(network=True), Rights(), None]
     before = before_phrase(given)
     assert before == (
-        "in a sandbox, without a network: by themselves they write only in their scratch directory; or in a sandbox,"
-        " with TCP: by themselves they write only in their scratch directory; or elsewhere (they were imported and had"
-        " no rights here)"
+        "in a sandbox, without a network, and their own code writes only in their scratch directory; or in a sandbox,"
+        " with TCP, and their own code writes only in their scratch directory; or elsewhere (they were imported, and"
+        " had no permissions here)"
     )
-    assert before_phrase([UNHELD]) == "with your own rights"
+    assert before_phrase([UNHELD]) == "with your permissions"
     asked = RebuildSubject(statements=(1,), held=False, before=before)
-    assert f"they run with your own rights. Before, they ran {before}. To restore" in rebuild_sentence(asked)
+    assert f"they run with your permissions. Before, they ran {before}. To restore" in rebuild_sentence(asked)
 
 
 @pytest.mark.parametrize(

@@ -284,10 +284,10 @@ def test_history_of_running_handles_follows_new_changes() -> None:
     text = _tail(rows, News(items=(FeedItem("view-0", "3 lines changed"),), earlier=earlier), 1_000)
     assert text.startswith(
         "Changed since your last statement:\nh0: 3 lines changed\n"
-        "Changed before that, since you were shown them:\nh0: 1 line changed\n+a\nh1: 2 lines changed\nHandles"
+        "Changed earlier, and not shown since:\nh0: 1 line changed\n+a\nh1: 2 lines changed\nHandles"
     )
     alone = _tail(rows, News(earlier=earlier), 1_000)
-    assert alone.startswith("Changed since you were shown them:\nh0: 1 line changed\n+a\nh1: 2 lines changed\nHandles")
+    assert alone.startswith("Changed, and not shown since:\nh0: 1 line changed\n+a\nh1: 2 lines changed\nHandles")
     assert "Changed" not in _tail(_rows(2), News(earlier=earlier), 1_000)
 
 
@@ -310,21 +310,21 @@ def desk(tmp_path: Path) -> Desk:
 
 def test_group_in_a_result_is_named_and_shown_if_changed(desk: Desk) -> None:
     desk.run("g = group(a, b, lod=0)")
-    assert "As results show them: g (statement 2)\n" in desk.tail()
+    assert "Shown in results: g (statement 2)\n" in desk.tail()
     desk.write("a.py", "something else\n")
     desk.tick()
     tail = desk.tail()
     assert "Groups, as they are now:\ng (group of a, b):\n# a: a.py: 1 line\n1\tsomething else\n# b: b.py" in tail
     desk.run("show(g)")
-    assert "As results show them: g (statement 3)\n" in desk.tail()
+    assert "Shown in results: g (statement 3)\n" in desk.tail()
 
 
 def test_a_cut_group_is_not_rendered_again_beside_its_result(desk: Desk) -> None:
     desk.run("g = group(a, b, lod=0)")
     desk.run("g.SetTokens(40)")
-    assert "As results show them: g (statement 2)\n" in desk.tail()
+    assert "Shown in results: g (statement 2)\n" in desk.tail()
     desk.run("g.SetLod(1)")
-    assert "As results show them: g (statement 2)\n" in desk.tail()
+    assert "Shown in results: g (statement 2)\n" in desk.tail()
     # What its members are now it has to tell, and whoever gives it more wants to see that.
     desk.write("a.py", "something else\n")
     desk.tick()

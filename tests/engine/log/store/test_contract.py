@@ -202,7 +202,7 @@ def test_a_session_is_continued_where_it_ended(store: Store) -> None:
     store.release(A)
     heard = Recorder()
     store.acquire(A, heard)
-    with pytest.raises(InvalidEventError, match="position 0 where 3 was due"):
+    with pytest.raises(InvalidEventError, match="the event has position 0, but the next position is 3"):
         store.submit(A, message(0))
     store.submit(A, message(3))
     heard.wait_for(3)
@@ -266,7 +266,7 @@ def test_a_store_is_opened_by_the_name_of_its_kind(tmp_path: Path, kind: str) ->
 
 
 def test_unknown_store_is_refused_with_known_names(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequestError, match="'postgres'; there are sqlite, memory"):
+    with pytest.raises(InvalidRequestError, match="'postgres'; use one of sqlite, memory"):
         open_store(tmp_path, CountingClock(), "postgres")
 
 
@@ -354,7 +354,7 @@ def test_an_event_that_could_not_be_read_again_is_refused(store: Store) -> None:
 def test_gap_or_repeat_is_refused(store: Store) -> None:
     begun(store, events=2)
     for wrong in (0, 1, 3, -1):
-        with pytest.raises(InvalidEventError, match="where 2 was due"):
+        with pytest.raises(InvalidEventError, match="but the next position is 2"):
             store.submit(A, message(wrong))
     store.submit(A, message(2))
     assert len(store.load(A)) == 3

@@ -128,7 +128,7 @@ def test_a_damaged_page_stops_only_the_session_that_needs_it(sqlite: SqliteStore
     again.acquire(A, a)
     again.acquire(far, z)
     again.submit(A, message(100))
-    assert "it is damaged; restore it from a copy" in str(a.wait_for_error())
+    assert "the database is damaged; restore it from a copy" in str(a.wait_for_error())
     again.submit(far, message(100))
     z.wait_for(100)
     with pytest.raises(SessionReadOnlyError, match="damaged"):
@@ -170,9 +170,7 @@ def test_commit_to_a_lost_file_does_not_count(sqlite: SqliteStore, path: Path, t
     sqlite.submit(A, message(1))
     error = a.wait_for_error()
     assert isinstance(error, StoreGoneError)
-    assert f"{what.name} was removed or replaced while it was in use; what happens from here on is not kept" in str(
-        error
-    )
+    assert f"{what.name} was removed or replaced during use, so nothing more is saved" in str(error)
     sqlite.submit(B, message(1))
     assert isinstance(b.wait_for_error(), StoreGoneError)
     with pytest.raises(SessionReadOnlyError, match="removed or replaced"):
@@ -491,7 +489,7 @@ def test_deletion_without_room_or_rights_deletes_nothing(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         for call in (lambda: store.delete(A), lambda: store.collect(1e12)):
-            with pytest.raises(StoreError, match="another process kept it locked"):
+            with pytest.raises(StoreError, match="another process kept the database locked"):
                 call()
     assert texts(store) == ["hello"]
     store.delete(A)

@@ -215,7 +215,7 @@ heard = Recorder()
 store.acquire(A, heard)
 store.submit(A, message(3))
 error = heard.wait_for_error()
-say(type(error).__name__, "it may not be written" in str(error))
+say(type(error).__name__, "the database is read-only" in str(error))
 try:
     store.submit(A, message(4))
 except SessionReadOnlyError as refused:

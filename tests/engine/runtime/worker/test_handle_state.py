@@ -158,7 +158,7 @@ def test_handle_with_lost_content_says_so(desk: Desk) -> None:
     again = Desk(desk.root)
     node = again.board.node_from("view-1.1", state)
     assert node.rendered.text == "(the earlier content of a.py is not kept; Refresh() shows the current content)\n"
-    assert again.board.looks.take_phrases() == ("looked at a.py, whose earlier content is not kept",)
+    assert again.board.looks.take_phrases() == ("looked at a.py, but its earlier content is not kept",)
 
 
 def test_handle_made_again_says_why_content_is_lost(desk: Desk) -> None:

@@ -77,7 +77,7 @@ def test_read_only_disk_is_named_before_anybody_is_asked(tmp_path: Path) -> None
         return  # a directory that is not writable is refused in the same place, below
     script = "operation = OPERATIONS['write']\n" + "tell(tried('write', 'a', b'x'), tried('write', 'new/b', b'x'))"
     told, left, records = done(tmp_path, script, *mounting(tmp_path / "project", "ro"))
-    assert told == ["OSError: on a file system that is mounted read-only"] * 2
+    assert told == ["OSError: the file system is mounted read-only"] * 2
     assert (left, records) == ({}, [])
 
 
