@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from . import acp, conformance, events, mcp
+from . import acp, conformance, events, mcp, session_json
 
 DOCS = Path(__file__).parent.parent
 
@@ -15,6 +15,7 @@ PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("conformance.md", conformance.page),
     ("mcp-tools.md", mcp.tools_page),
     ("mcp-clients.md", mcp.clients_page),
+    ("session-json.md", session_json.page),
 )
 """File name and the function that makes its content."""
 

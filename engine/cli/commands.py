@@ -145,6 +145,7 @@ Examples:
   rewindow show ses_0193 --cycles --json | jq .cycles[0].rounds
   rewindow show ses_0193 --projection 3        the prompt and the cost of model call 3
   rewindow show ses_0193 --events | grep tool_result
+  rewindow show ses_0193 --json | jq .files    everything, for programs: `rewindow help session-json`
 """
 _IMPORT_EXAMPLES: Final = """\b
 Examples:

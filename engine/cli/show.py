@@ -1,4 +1,4 @@
-"""`rewindow show SESSION`: its timeline, its request cycles, its whole log, or one prompt as it was sent.
+"""`rewindow show SESSION`: its timeline, its request cycles, its log, one prompt as it was sent, or all as JSON.
 
 Everything is one line or one block of text that is safe for a terminal. Pure, except for reading the store. Called by
 `cli`.
@@ -20,8 +20,7 @@ from ..context.tail.feed import divergence_phrase
 from ..context.tail.prompt import Account, message_text
 from ..context.tail.results import shown_text
 from ..context.tail.rights import entered_sentence
-from ..context.tail.sent_prompts import SentProjections, prompt_of
-from ..context.view.entries import Summary
+from ..context.tail.sent_prompts import SentProjections, prompt_of, role_of
 from ..core.errors import InvalidRequestError, StoreError
 from ..core.ids import BlobDigest, ExecutionId, StatementId, ToolCallId
 from ..core.python_source import TAG_CHARS
@@ -53,6 +52,7 @@ from ..log.timeline import Timeline
 from ..session.commands.timeline import no_tagged_statement
 from ..session.model_calls.context_text import breakdown_text
 from ..session.model_calls.replies import breakdown_of
+from ..session.session_json import session_json
 from .commands import number_from
 from .output import branch_sentence, find, redactor, shown, shown_line, store, visible_json
 from .terminal.rendering import diff, painted, shown_markdown
@@ -70,20 +70,25 @@ def show(
         help="Print the prompt and the cost of model call N (counted from 1).",
     ),
     tag: str | None = typer.Option(None, "--tag", metavar="NAME", help="Show only the statements with this tag."),
-    as_json: bool = typer.Option(False, "--json", help="With --cycles or --projection: print one JSON object."),
+    as_json: bool = typer.Option(
+        False, "--json", help="Print one JSON object: the whole session, or what --cycles or --projection chooses."
+    ),
 ) -> None:
     """Show the timeline of a session's active branch, oldest first."""
-    if as_json and not cycles and projection is None:
-        raise typer.BadParameter("--json needs --cycles or --projection; --events prints the log as JSON")
+    if as_json and events:
+        raise typer.BadParameter("--events prints JSON anyway; --json alone prints the whole session")
     if events + cycles + (projection is not None) > 1:
         raise typer.BadParameter("use only one of --events, --cycles and --projection")
-    if tag is not None and (events or cycles or projection is not None):
-        raise typer.BadParameter("--tag cannot be combined with --events, --cycles or --projection")
+    if tag is not None and (events or cycles or as_json or projection is not None):
+        raise typer.BadParameter("--tag cannot be combined with --events, --cycles, --projection or --json")
     with store() as opened:
         row = find(opened, session)
         hidden = redactor()
         log = [redact_event(hidden, event) for event in opened.load(row.session_id)]
         call = None if projection is None else PastCall(log, projection, opened.blob_get, hidden.redact)
+        if as_json and not cycles and call is None:
+            _echo_json(session_json(row.session_id, log, opened.blob_get, hidden))
+            return
     if call is not None and as_json:
         _echo_json(call.to_json())
         return
@@ -441,7 +446,7 @@ class PastCall:
         yield _block("instructions", self._prompt.instructions)
         for message in self._prompt.messages:
             cut = ", shortened" if message.event_id in self._call.shortened else ""
-            yield _block(f"{_role(message)} ({message.event_id}{cut})", self._text(message))
+            yield _block(f"{role_of(message)} ({message.event_id}{cut})", self._text(message))
         yield _block("end of the newest message", self._prompt.tail)
 
     def to_json(self) -> bytes:
@@ -468,7 +473,7 @@ class PastCall:
                 "messages": [
                     {
                         "event": message.event_id,
-                        "role": _role(message),
+                        "role": role_of(message),
                         "shortened": message.event_id in call.shortened,
                         "text": self._text(message),
                     }
@@ -480,24 +485,6 @@ class PastCall:
 
     def _text(self, message: Event) -> str:
         return message_text(message, calls_tools=self._prompt.calls_tools)
-
-
-def _role(message: Event) -> str:
-    match message:
-        case UserMessage():
-            return "user"
-        case AgentText():
-            return "reply"
-        case AgentReasoning():
-            return "reasoning"
-        case ToolCall(tool=tool):
-            return f"call of {tool}"
-        case ToolResult(status=status):
-            return "result" if status == "ok" else f"result, {status}"
-        case Summary():
-            return "summary"
-        case _:
-            return message.kind
 
 
 def _block(title: str, text: str) -> str:

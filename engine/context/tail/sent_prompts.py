@@ -8,7 +8,7 @@ event names; the caller passes in how to read them. Used for the next call, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Final
 
 from msgspec.structs import replace
@@ -16,7 +16,15 @@ from msgspec.structs import replace
 from ...core.ids import BlobDigest, EventId, ToolCallId
 from ...core.text import cut_line
 from ...log.events import Event
-from ...log.events.conversation import AgentText, Condensation, ResultRerendered, ToolResult, UserMessage
+from ...log.events.conversation import (
+    AgentReasoning,
+    AgentText,
+    Condensation,
+    ResultRerendered,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from ...log.events.session import ModelCallEnded, ProjectionSent
 from ..model import Prompt
 from ..view.entries import Summary, rerendered, summary_of
@@ -105,6 +113,35 @@ def shared_length(before: Sequence[EventId], messages: Sequence[Event]) -> int:
     )
 
 
+class PromptEntries:
+    """The events that prompts were made of, by the ids with which calls name them. A fold over a whole log."""
+
+    def __init__(self, log: Iterable[Event] = ()) -> None:
+        self._entries: dict[EventId, Event] = {}
+        self._results: dict[ToolCallId, ToolResult] = {}
+        for event in log:
+            self.apply(event)
+
+    def apply(self, event: Event) -> None:
+        self._entries[event.event_id] = event
+        match event:
+            case Condensation() if (summary := summary_of(event)) is not None:
+                self._entries[summary.event_id] = summary
+            case ToolResult():
+                self._results.setdefault(event.tool_call_id, event)
+            case ResultRerendered(tool_call_id=call) if call in self._results:
+                self._entries[event.event_id] = rerendered(self._results[call], event)
+            case _:
+                pass
+
+    def message(self, event_id: EventId, shortened: str | None = None) -> Event:
+        """Return a message of a prompt, with the text that was sent in place of its own, if any. Raises KeyError."""
+        event = self._entries[event_id]
+        if shortened is not None and isinstance(event, UserMessage | AgentText | ToolResult | Summary):
+            return replace(event, text=shortened)
+        return event
+
+
 def prompt_of(
     call: ProjectionSent, messages: Sequence[EventId], log: Iterable[Event], content: Callable[[BlobDigest], bytes]
 ) -> Prompt:
@@ -113,7 +150,7 @@ def prompt_of(
     Raises:
         KeyError: an event of the prompt is not on the log, or a blob is not in the store.
     """
-    entries = _entries(log)
+    entries = PromptEntries(log)
 
     def text(digest: BlobDigest | None) -> str:
         return "" if digest is None else content(digest).decode("utf-8", "replace")
@@ -121,30 +158,26 @@ def prompt_of(
     shortened = {event_id: text(digest) for event_id, digest in call.shortened.items()}
     return Prompt(
         instructions=text(call.instructions),
-        messages=tuple(_with_text(entries[each], shortened.get(each)) for each in messages),
+        messages=tuple(entries.message(each, shortened.get(each)) for each in messages),
         tail=text(call.tail),
         calls_tools=call.calls_tools,
     )
 
 
-def _entries(log: Iterable[Event]) -> Mapping[EventId, Event]:
-    entries: dict[EventId, Event] = {}
-    results: dict[ToolCallId, ToolResult] = {}
-    for event in log:
-        entries[event.event_id] = event
-        match event:
-            case Condensation() if (summary := summary_of(event)) is not None:
-                entries[summary.event_id] = summary
-            case ToolResult():
-                results.setdefault(event.tool_call_id, event)
-            case ResultRerendered(tool_call_id=call) if call in results:
-                entries[event.event_id] = rerendered(results[call], event)
-            case _:
-                pass
-    return entries
-
-
-def _with_text(event: Event, text: str | None) -> Event:
-    if text is not None and isinstance(event, UserMessage | AgentText | ToolResult | Summary):
-        return replace(event, text=text)
-    return event
+def role_of(message: Event) -> str:
+    """Return what a message is, in words for people: `user`, `reply`, `call of python`, `result, error` ..."""
+    match message:
+        case UserMessage():
+            return "user"
+        case AgentText():
+            return "reply"
+        case AgentReasoning():
+            return "reasoning"
+        case ToolCall(tool=tool):
+            return f"call of {tool}"
+        case ToolResult(status=status):
+            return "result" if status == "ok" else f"result, {status}"
+        case Summary():
+            return "summary"
+        case _:
+            return message.kind

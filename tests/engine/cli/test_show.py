@@ -33,7 +33,9 @@ from engine.log.events.execution import (
 from engine.log.events.going_back import BranchCreated, FileToRestore, HeadMoved, Rewound
 from engine.log.events.nodes import NodeMade
 from engine.log.events.session import ModelCallEnded, ProjectionSent, PromptQueued, PromptWithdrawn
+from engine.log.redaction import NO_SECRETS
 from engine.session.commands.timeline import no_tagged_statement
+from engine.session.session_json import session_json
 from tests.support.commands import SECONDS, Home
 from tests.support.fixed import FixedClock
 from tests.support.foreign import DATA, sample
@@ -407,8 +409,8 @@ def test_the_command_prints_text_or_with_json_the_model(empty: Home) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--json"], "--json needs --cycles"),
-        (["--events", "--json"], "--json needs"),
+        (["--events", "--json"], "--json alone"),
+        (["--tag", "a", "--json"], "--tag cannot be combined"),
         (["--events", "--cycles"], "use only one"),
     ],
 )
@@ -416,6 +418,14 @@ def test_options_that_do_not_go_together_are_wrong_usage(home: Home, options: li
     done = home.run("show", "ses_a", *options)
     assert (done.returncode, done.stdout) == (2, "")
     assert reason in done.stderr
+
+
+def test_json_alone_prints_the_whole_session(empty: Home) -> None:
+    events = statements(3)
+    keep(empty, events, "ses_a")
+    done = empty.run("show", "ses_a", "--json")
+    assert json.loads(done.stdout) == json.loads(session_json("ses_a", events, empty.store().blob_get, NO_SECRETS))
+    assert [each["source"]["text"] for each in json.loads(done.stdout)["statements"]] == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("command", ["show", "import"])
