@@ -14,7 +14,6 @@ from engine.session.session_json import shapes
 from engine.session.session_json.document import LEFT_OUT
 from engine.session.session_json.texts import INLINE
 
-
 _HEAD: Final = f"""\
 # A session as JSON
 
