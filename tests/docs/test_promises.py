@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 TESTS: dict[str, tuple[str, ...]] = {
-    "Editors show only what is recorded.": ("engine/session/test_journal", "e2e/test_crashes"),
-    "Sessions can be loaded again.": (
+    "Editors show only what is recorded": ("engine/session/test_journal", "e2e/test_crashes"),
+    "Sessions can be loaded again": (
         "engine/files/test_looks",
         "engine/runtime/test_contract_handles",
         "e2e/test_past_findings",
@@ -23,13 +23,13 @@ TESTS: dict[str, tuple[str, ...]] = {
         "engine/runtime/test_worker_restore",
         "engine/session/test_replaying",
     ),
-    "What commands change is recorded, shown and undone like the writes of tools.": (
+    "What commands change is recorded, shown and undone like the writes of tools": (
         "engine/session/test_tree_changes",
         "engine/session/test_undo_machine",
         "e2e/test_changed_files",
         "engine/session/working_tree/test_listing",
     ),
-    "Sessions are reversible.": (
+    "Sessions are reversible": (
         "engine/session/test_tree_changes",
         "engine/session/test_undo_machine",
         "engine/session/test_rewinder",
@@ -38,31 +38,31 @@ TESTS: dict[str, tuple[str, ...]] = {
         "engine/session/tools/test_restoring",
         "engine/log/test_file_history",
     ),
-    "Going back is instant, even past a statement that ran for an hour.": (
+    "Going back is instant, even past a statement that ran for an hour": (
         "engine/session/test_kept_values",
         "engine/runtime/test_contract_checkpoints",
         "engine/runtime/test_checkpoint_memory",
         "engine/session/test_timeline_machine",
     ),
-    "You can edit an earlier statement.": ("engine/session/test_editing",),
-    "A rebuild has no outside effects.": (
+    "You can edit an earlier statement": ("engine/session/test_editing",),
+    "A rebuild has no outside effects": (
         "e2e/test_rebuild_effects",
         "engine/runtime/test_contract_restore",
         "e2e/test_sessions",
     ),
-    "Values that a re-run cannot reproduce come from copies.": (
+    "Values that a re-run cannot reproduce come from copies": (
         "e2e/test_past_findings",
         "e2e/test_past_bad_input",
         "engine/session/test_kept_values",
         "engine/session/test_kept_values",
         "engine/runtime/test_contract_keeping",
     ),
-    "The sandbox enforces permissions.": (
+    "The sandbox enforces permissions": (
         "e2e/test_mcp_sandbox",
         "e2e/test_coding_task",
         "engine/session/test_confinement",
     ),
-    "A statement cannot take the session down.": (
+    "A statement cannot take the session down": (
         "e2e/test_hostile_statements",
         "engine/runtime/test_worker_deaths",
         "e2e/test_sessions",
@@ -71,18 +71,18 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "You can cancel every statement": ("e2e/test_cancel_races", "e2e/test_hostile_statements"),
     "No process is left behind": ("e2e/test_sessions", "e2e/test_left_processes", "engine/cli/test_doctor"),
-    "Statements cannot reach keys.": ("e2e/test_process_secrets",),
+    "Statements cannot reach keys": ("e2e/test_process_secrets",),
     "Keys stay out of everything that Rewindow shows, sends to models or stores": (
         "e2e/test_ways_out",
         "engine/cli/test_secrets",
         "engine/log/test_secrets",
     ),
-    "Secrets are not kept for rebuilds, and the report names what is missing.": (
+    "Secrets are not kept for rebuilds, and the report names what is missing": (
         "engine/session/test_seen_again",
         "engine/session/test_kept_values",
         "engine/session/test_secrets",
     ),
-    "A question shows every line that would run.": (
+    "A question shows every line that would run": (
         "acp_adapter/v1/test_editors",
         "acp_adapter/sessions/test_permissions",
     ),
@@ -92,7 +92,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "acp_adapter/sessions/test_questions",
     ),
     '"Always" covers only what it names': ("engine/session/test_scopes",),
-    "Nothing is written without your approval, or over a file that changed since it was read.": (
+    "Nothing is written without your approval, or over a file that changed since it was read": (
         "e2e/test_asking_about_acts",
         "engine/session/test_writing",
         "engine/session/tools/test_landing",
@@ -108,12 +108,12 @@ TESTS: dict[str, tuple[str, ...]] = {
         "engine/session/test_own_writes",
         "e2e/test_own_writes",
     ),
-    "The record of a statement names every variable that it changed.": (
+    "The record of a statement names every variable that it changed": (
         "engine/runtime/worker/test_namespace",
         "engine/runtime/worker/test_namespace",
         "engine/runtime/worker/test_unknown",
     ),
-    "The disk space of a session's past is shown and bounded.": (
+    "The disk space of a session's past is shown and bounded": (
         "engine/cli/test_cli",
         "engine/cli/test_doctor",
         "engine/session/test_kept_values",
@@ -127,7 +127,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "engine/files/search/test_ignore_files",
         "engine/session/tools/test_searching",
     ),
-    "Views, groups and the last part of a prompt never exceed their budgets.": (
+    "Views, groups and the last part of a prompt never exceed their budgets": (
         "engine/files/test_levels",
         "engine/files/test_changes_level",
         "engine/files/test_group_summary",
@@ -139,16 +139,16 @@ TESTS: dict[str, tuple[str, ...]] = {
         "engine/session/test_large_files",
     ),
     "A view can follow a symbol": ("engine/files/test_document",),
-    "Outlining is safe for any text.": ("engine/runtime/test_outlines",),
+    "Outlining is safe for any text": ("engine/runtime/test_outlines",),
     "A group always summarises its current members": ("acceptance/test_groups", "engine/files/test_globs"),
-    "Views and groups change only in statements and at ticks.": (
+    "Views and groups change only in statements and at ticks": (
         "engine/files/test_ticks",
         "acceptance/test_ticks",
         "engine/context/tail/test_feed",
         "e2e/test_reading",
     ),
     "You can print exactly what each model call was sent": ("engine/session/test_sent", "e2e/test_projections"),
-    "The editor's text takes precedence over the disk.": ("e2e/test_mentions", "acp_adapter/sessions/test_mentions"),
+    "The editor's text takes precedence over the disk": ("e2e/test_mentions", "acp_adapter/sessions/test_mentions"),
     "Views show unsaved text, and no tool overwrites it": (
         "acp_adapter/sessions/test_buffers",
         "engine/files/test_buffers",
@@ -164,10 +164,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "engine/session/tools/test_landing",
         "engine/session/tools/test_searching",
     ),
-    "A session can move to another directory.": ("acp_adapter/sessions/test_moves",),
-    "A damaged store hides no other session.": ("engine/cli/test_damaged_stores", "e2e/test_hostile_sessions"),
+    "A session can move to another directory": ("acp_adapter/sessions/test_moves",),
+    "A damaged store hides no other session": ("engine/cli/test_damaged_stores", "e2e/test_hostile_sessions"),
     "Store failures are reported at once": ("e2e/test_stores_under_way",),
-    "A conversation may outgrow its budget.": ("e2e/test_condensation", "engine/session/test_condensation"),
+    "A conversation may outgrow its budget": ("e2e/test_condensation", "engine/session/test_condensation"),
     "Models that cannot call tools write statements in their text": (
         "e2e/test_provider",
         "engine/session/test_without_tools",
@@ -176,7 +176,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "No output can control your terminal": ("e2e/test_run", "engine/cli/terminal/test_transcript"),
     "Everything but prompts works without a usable model": ("e2e/test_model_setup", "acp_adapter/sessions/test_setup"),
     "The first model reply does not wait for its library": ("e2e/test_provider", "engine/context/models/test_library"),
-    "The cost of a turn does not grow with the session.": (
+    "The cost of a turn does not grow with the session": (
         "engine/context/view/test_enforcement",
         "engine/session/test_projector",
     ),
@@ -196,14 +196,14 @@ TESTS: dict[str, tuple[str, ...]] = {
         "acp_adapter/v2/test_sessions",
     ),
     "Pictures are part of the session": ("e2e/test_pictures", "engine/session/test_pictures"),
-    "A question to you reaches you once.": (
+    "A question to you reaches you once": (
         "e2e/test_asking",
         "engine/session/test_asking",
         "engine/session/test_server_forms",
         "engine/cli/terminal/test_forms",
         "mcp_tools/test_asking",
     ),
-    "`fetch` reaches only public addresses, after you allowed the site.": (
+    "`fetch` reaches only public addresses, after you allowed the site": (
         "e2e/test_fetching",
         "engine/session/test_fetching",
         "engine/session/test_fetching_asked",
@@ -214,9 +214,15 @@ TESTS: dict[str, tuple[str, ...]] = {
 """The modules of tests, below `tests`, that prove a promise and its limits."""
 
 
-def promised(page: str) -> list[str]:
-    """The promises of a page: what its table rows print in bold first."""
-    return re.findall(r"^\| \*\*(.+?)\*\*", source(page), re.MULTILINE)
+def promised() -> list[str]:
+    """The promises of the page: its headings below the headings of its parts."""
+    return re.findall(r"^### (.+)$", source("docs/promises.md"), re.MULTILINE)
+
+
+def promised_by_readme() -> list[str]:
+    """The promises of the README: what its table rows print in bold first."""
+    rows = re.findall(r"^\| \*\*(.+?)\*\*", source("README.md"), re.MULTILINE)
+    return [row.removesuffix(".") for row in rows]
 
 
 @cache
@@ -225,11 +231,12 @@ def source(path: str) -> str:
 
 
 def test_every_promise_has_tests() -> None:
-    assert sorted(promised("docs/promises.md")) == sorted(TESTS)
+    assert sorted(promised()) == sorted(TESTS)
 
 
 def test_the_readme_promises_nothing_else() -> None:
-    assert set(promised("README.md")) < set(TESTS)
+    assert promised_by_readme()
+    assert set(promised_by_readme()) < set(TESTS)
 
 
 @pytest.mark.parametrize("promise", TESTS)
