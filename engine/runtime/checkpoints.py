@@ -42,6 +42,7 @@ from ..log.statements import RunOutcome
 from .checkpoint_memory import Member, expose
 from .control_channel import ControlChannel, MessageReader, Parent, record_pair, socket_pair
 from .realm import Holding
+from .system import passing
 from .system.descriptors import name_senders
 from .worker.framing import FrameBuffer, ProtocolError
 from .worker.protocol import Adopt, NotTaken, Paused
@@ -217,6 +218,7 @@ class PausedWorker:
         self._poll = select.poll()  # not a poller, whose descriptor each of many checkpoints would need
         self._control = ControlChannel(zygote, control, self._poll, "the checkpoint")
         self._life = life
+        self._frames = FrameBuffer()
         life.setblocking(False)
         self._poll.register(life.fileno(), select.POLLIN)
         self._asked_at = time.monotonic()
@@ -240,7 +242,7 @@ class PausedWorker:
             ours.callback(checkpoint.close)
             checkpoint._control.begin(Adopt(data_bytes, pauses=True))
             handover.setblocking(False)
-            socket.send_fds(handover, [b"C"], [life[1].fileno(), known[1].fileno()])
+            passing.send(handover, b"C", [life[1].fileno(), known[1].fileno()])
             ours.pop_all()
             return checkpoint
 
@@ -267,7 +269,7 @@ class PausedWorker:
 
     def hand_over(self, descriptors: list[int]) -> None:
         """Let it fork a worker that gets these descriptors. Raises OSError."""
-        socket.send_fds(self._life, [b"R"], descriptors)
+        passing.send(self._life, b"R", descriptors)
 
     def close(self) -> None:
         """End it; may be repeated."""
@@ -282,10 +284,11 @@ class PausedWorker:
             return
         except OSError:
             data = b""
-        frames = FrameBuffer()
-        frames.feed(data)
+        self._frames.feed(data)
         try:
-            body = frames.next()
+            body = self._frames.next()
+            if body is None and data:
+                return
             self.said = None if body is None else self._reader.checkpoint_message(body)
         except ProtocolError:
             self.said = None
@@ -294,7 +297,7 @@ class PausedWorker:
 
 def adoption_pair(theirs: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
     """The zygote's end and a copy's end; on the first, the kernel names the sending process."""
-    zygotes, copys = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    zygotes, copys = passing.pair()
     theirs.callback(zygotes.close)
     theirs.callback(copys.close)
     name_senders(zygotes)

@@ -28,6 +28,7 @@ from ..log.events.codec import UndecodableEventError
 from ..log.events.codec import decode as decode_event
 from ..log.redaction import Redactor, redact_event, redact_struct
 from .realm import Realm
+from .system import passing
 from .system.waiting import READABLE, WRITABLE, Poller
 from .worker.channel import EXIT_CHANNEL_LOST
 from .worker.framing import FrameBuffer, ProtocolError, decode, decoder_of, frame, from_zygote
@@ -262,7 +263,7 @@ def socket_pair(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tup
 
 def record_pair(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
     """Two sockets for records, which can carry descriptors."""
-    left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    left, right = passing.pair()
     ours.callback(left.close)
     theirs.callback(right.close)
     return left, right

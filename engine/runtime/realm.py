@@ -27,6 +27,7 @@ import anyio
 from ..core.domain import Domain, is_inside
 from ..core.errors import EnvironmentUnavailableError
 from ..files.pins import PIN
+from .system import passing
 from .system.brands import Brand
 from .system.descriptors import name_senders, receive_named
 from .system.process_table import stat_of
@@ -83,7 +84,7 @@ class Realm:
         if self._forks is not None and self._zygote_brand == self._zygote.brand and not self._is_over():
             return
         self.close()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = passing.pair()
         name_senders(ours)
         with theirs:
             try:
@@ -104,7 +105,7 @@ class Realm:
         if self._forks is None:
             raise EnvironmentUnavailableError("the parent of sandboxed processes is closed")
         try:
-            socket.send_fds(self._forks, [b"F"], descriptors)
+            passing.send(self._forks, b"F", descriptors)
         except OSError as error:
             raise EnvironmentUnavailableError(f"the parent of sandboxed processes takes no request: {error}") from error
 
@@ -159,7 +160,7 @@ class Realm:
             return None
         ours, theirs = socket.socketpair()
         with theirs, contextlib.suppress(OSError):
-            socket.send_fds(self._forks, [STAND_STILL], [theirs.fileno()])
+            passing.send(self._forks, STAND_STILL, [theirs.fileno()])
             return ours
         ours.close()
         return None
@@ -269,7 +270,7 @@ class Holding:
         Raises:
             EnvironmentUnavailableError: the paths stay writable, or too many directories are open now.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = passing.pair()
         with ours, theirs:
             wanted = {
                 "pid": pid,
@@ -312,7 +313,7 @@ def _received(reports: socket.socket) -> Sequence[int]:
     reports.setblocking(False)
     with contextlib.suppress(BlockingIOError):
         while True:
-            sent, descriptors, _, _ = socket.recv_fds(reports, 1, 1)
+            sent, descriptors = passing.receive(reports, 1)
             if not sent:
                 break
             found += descriptors

@@ -17,6 +17,7 @@ from weakref import WeakSet
 
 from ..core.errors import EnvironmentUnavailableError
 from ..core.import_path import own_import_path
+from .system import passing
 from .system.brands import Brand, brand_of, own_brand
 from .system.process_table import stat_of
 from .system.processes import ProcessHandle
@@ -83,7 +84,7 @@ class Zygote:
         if self.alive:
             return
         self.close()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = passing.pair()
         try:
             self._start(theirs)
         except OSError as error:
@@ -149,7 +150,7 @@ class Zygote:
         if self._forks is None:
             raise EnvironmentUnavailableError("the process that starts workers has been closed")
         try:
-            socket.send_fds(self._forks, [b"F"], descriptors)
+            passing.send(self._forks, b"F", descriptors)
         except OSError as error:
             raise EnvironmentUnavailableError(f"the worker processes' parent takes no request: {error}") from error
 
@@ -163,10 +164,10 @@ class Zygote:
         self.ensure()
         if self._forks is None:
             raise EnvironmentUnavailableError("the process that starts workers has been closed")
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = socket.socketpair()
         with theirs:
             try:
-                socket.send_fds(self._forks, [b"O"], [theirs.fileno()])
+                passing.send(self._forks, b"O", [theirs.fileno()])
             except OSError as error:
                 ours.close()
                 raise EnvironmentUnavailableError(f"the worker processes' parent is busy: {error}") from error
@@ -181,7 +182,7 @@ class Zygote:
         if self._forks is None:
             raise EnvironmentUnavailableError("the process that starts workers has been closed")
         try:
-            socket.send_fds(self._forks, [b"N"], [forks])
+            passing.send(self._forks, b"N", [forks])
         except OSError as error:
             raise EnvironmentUnavailableError(f"the worker processes' parent takes no request: {error}") from error
 

@@ -32,6 +32,7 @@ ASKS: Final = (
             "descriptors",
             "kernel",
             "own_process",
+            "passing",
             "process_table",
             "processes",
             "quiet_fork",
@@ -50,7 +51,7 @@ LINUX_ONLY: Final = {
     "resource": ("RLIMIT_RTTIME",),
     "select": ("epoll", "EPOLL"),
     "signal": ("pidfd_send_signal", "sigtimedwait"),
-    "socket": ("AF_NETLINK", "SO_PASSCRED", "SCM_CREDENTIALS"),
+    "socket": ("AF_NETLINK", "SO_PASSCRED", "SCM_CREDENTIALS", "SOCK_SEQPACKET"),
 }
 """Modules with the names that macOS lacks; those in capitals are beginnings of names."""
 _MODULES: Final[dict[str, ModuleType]] = {

@@ -1,14 +1,16 @@
-"""Messages between a worker or host and its parser process, split into records.
+"""Messages between a worker or host and its parser process, and how they are framed on a stream.
 
-The process makes outlines; asked by a host, it also decodes pictures. A record is small enough for one packet, and
-names its message. So a message that was cut off, because a process died or was interrupted, cannot damage a later one:
-the receiver drops records that do not continue a message. Pure. Used by `runtime.worker.forking.outlining`,
-`runtime.worker.handles.outlines` and `runtime.picture_decoder`.
+The process makes outlines; asked by a host, it also decodes pictures. Messages are framed as in SLIP (RFC 1055): an END
+byte before and after each, and none in it. Either side may stop in the middle, because its process was killed or
+interrupted, and the next process goes on with the same socket. So a receiver skips everything before the first END, and
+drops what lies between two ENDs if it is shorter than it says. What was cut off is lost, and no later message is
+damaged. Pure. Used by `runtime.worker.forking.outlining`, `runtime.worker.handles.outlines` and
+`runtime.picture_decoder`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from struct import Struct
 from typing import Final
 
 import msgspec
@@ -16,15 +18,14 @@ import msgspec
 from ...core.pictures import StoredKind
 from .model import Outline
 
-RECORD_BYTES: Final = 1 << 16
-"""Largest record, header included."""
 LARGEST: Final = 24 << 20
 """Bytes of the largest message."""
-LOST: Final = b"\0"
-"""Sent by the zygote in place of a record: the parser process has ended, perhaps with a request."""
-_HEAD: Final = 8
-_FIRST: Final = 1
-_LAST: Final = 2
+CHUNK: Final = 1 << 16
+"""Bytes that a receiver reads at once."""
+_HEAD: Final = Struct("<QI")
+"""The number of the message, and the length of its body."""
+_END, _ESCAPE = b"\xc0", b"\xdb"
+_ESCAPED_END, _ESCAPED_ESCAPE = b"\xdb\xdc", b"\xdb\xdd"
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True, tag="outline"):
@@ -69,40 +70,53 @@ _REPLY: Final = msgspec.msgpack.Decoder(Reply)
 _DECODED: Final = msgspec.msgpack.Decoder(Decoded)
 
 
-def records(number: int, message: Request | PictureRequest | Reply | Decoded) -> Iterator[bytes]:
-    """Split message number `number` into records."""
-    body = _ENCODER.encode(message)
-    size = RECORD_BYTES - _HEAD
-    for start in range(0, len(body), size):
-        mark = (_FIRST if start == 0 else 0) | (_LAST if start + size >= len(body) else 0)
-        yield (number << 2 | mark).to_bytes(_HEAD, "little") + body[start : start + size]
+def framed(number: int, message: Request | PictureRequest | Reply | Decoded) -> bytes:
+    """Message number `number`, from 1, as bytes to send."""
+    return _framed(number, _ENCODER.encode(message))
 
 
-class Pieces:
-    """Joins records to messages."""
+def _framed(number: int, body: bytes) -> bytes:
+    escaped = (_HEAD.pack(number, len(body)) + body).replace(_ESCAPE, _ESCAPED_ESCAPE).replace(_END, _ESCAPED_END)
+    return _END + escaped + _END
+
+
+NONE: Final = 0
+"""The number of the message `LOST`."""
+LOST: Final = _framed(NONE, b"")
+"""Sent by the zygote: the parser process has ended, perhaps with a request."""
+
+
+class Incoming:
+    """Finds the messages in the bytes that one process receives."""
 
     def __init__(self) -> None:
-        self._number = -1
-        self._body = bytearray()
+        self._held = bytearray()
+        self._is_in_step = False
+        """Whether an END was found, so that what follows is the beginning of a message."""
 
-    def feed(self, record: bytes) -> tuple[int, bytes] | None:
-        """Add a record.
+    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Add received bytes; return the number and body of each message that is now complete."""
+        *ended, rest = data.split(_END)
+        found: list[tuple[int, bytes]] = []
+        for piece in ended:
+            if self._is_in_step and (message := _unframed(bytes(self._held + piece))):
+                found.append(message)
+            self._held.clear()
+            self._is_in_step = True
+        if self._is_in_step:
+            self._held += rest
+        if len(self._held) > 2 * LARGEST:
+            self._held.clear()
+            self._is_in_step = False
+        return found
 
-        Return the number and body of a message that is now complete.
 
-        A record that does not continue a message is dropped.
-        """
-        head = int.from_bytes(record[:_HEAD], "little")
-        number, mark = head >> 2, head & (_FIRST | _LAST)
-        if mark & _FIRST:
-            self._number, self._body = number, bytearray()
-        if number != self._number or len(record) <= _HEAD or len(self._body) > LARGEST:
-            return None
-        self._body += record[_HEAD:]
-        if not mark & _LAST:
-            return None
-        self._number = -1
-        return number, bytes(self._body)
+def _unframed(escaped: bytes) -> tuple[int, bytes] | None:
+    frame = escaped.replace(_ESCAPED_END, _END).replace(_ESCAPED_ESCAPE, _ESCAPE)
+    if len(frame) < _HEAD.size:
+        return None
+    number, length = _HEAD.unpack_from(frame)
+    return (number, frame[_HEAD.size :]) if len(frame) == _HEAD.size + length else None
 
 
 def request_of(body: bytes) -> Request | PictureRequest:

@@ -32,7 +32,7 @@ from struct import Struct
 from typing import Final
 
 from ...files.pins import PIN
-from ..system import kernel
+from ..system import kernel, passing
 
 _NEWNS: Final = 0x00020000
 _NEWUSER: Final = 0x10000000
@@ -336,6 +336,6 @@ def main() -> None:
         found = hold(wanted["pid"], wanted["writable"], wanted["read_only"], wanted["views"])
         with socket.socket(fileno=wanted["report"]) as reports:
             for view in found:
-                socket.send_fds(reports, [_A_VIEW], [view])
+                passing.send(reports, _A_VIEW, [view])
     except OSError as error:
         sys.exit(str(error))

@@ -194,7 +194,7 @@ LOADED = {
     "log.events": "base codec conversation execution going_back nodes session",
     "runtime": "results",
     "runtime.sandbox": "entering landlock mounts seccomp",
-    "runtime.system": "brands descriptors kernel own_process process_table processes quiet_fork waiting",
+    "runtime.system": "brands descriptors kernel own_process passing process_table processes quiet_fork waiting",
     "runtime.worker": (
         "channel former_names framing interpreter interrupts names names_used namespace protocol sharing"
     ),

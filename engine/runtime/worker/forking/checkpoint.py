@@ -58,7 +58,7 @@ from msgspec import Struct
 
 from ....core.text import plural
 from ....files.pins import opened_again, path_of
-from ...system import quiet_fork
+from ...system import passing, quiet_fork
 from ...system.descriptors import is_high, keep_high, memory_file, new_flag, open_descriptors, set_flag
 from ...system.own_process import (
     become_subreaper,
@@ -92,7 +92,6 @@ PASSED_TO_TAKE: Final = 2
 PASSED_TO_RESTORE: Final = 6
 """The descriptors for a restored worker: channel, stdout and stderr pipes, hand-over socket, the socket for outlines,
 and the one for its report to the zygote."""
-_RECORD: Final = 16
 _EXIT_FAILED: Final = 73
 _LOST_IN_FORKS: Final = {b"libgomp": "OpenMP", b"libcuda.so": "CUDA"}
 """Libraries that do not work in a copy: their threads are missing, so the next call hangs or fails."""
@@ -421,8 +420,7 @@ def take(handover: socket.socket, spares: tuple[int, int]) -> Restoring | Pendin
         passed = _received(handover, PASSED_TO_TAKE, socket.MSG_DONTWAIT)
     except (OSError, ValueError):
         return None
-    # Family and type are given, so that Python does not query them.
-    life, known = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=passed[0]), passed[1]
+    life, known = passing.adopted(passed[0]), passed[1]
     started, children, hindrance = time.monotonic(), len(children_of("self") or ()), _hindrance()
     coming, found, blocked = None, None, block_signals()
     try:
@@ -498,7 +496,7 @@ class _Pause:
 
 def _received(connection: socket.socket, number: int, flags: int = 0) -> list[int]:
     """Receive the next descriptors. Raises OSError, and ValueError if some are missing."""
-    data, descriptors, _, _ = socket.recv_fds(connection, _RECORD, number, flags)
+    data, descriptors = passing.receive(connection, number, flags)
     if not data or len(descriptors) != number:
         for descriptor in descriptors:
             os.close(descriptor)

@@ -24,14 +24,14 @@ from typing import Final, NoReturn
 from ....core.domain import Domain
 from ....files.outline.languages import language_of
 from ....files.outline.parser_messages import (
+    CHUNK,
     LOST,
-    RECORD_BYTES,
     Decoded,
+    Incoming,
     PictureRequest,
-    Pieces,
     Reply,
     Request,
-    records,
+    framed,
     request_of,
 )
 from ...sandbox.entering import enter, give_up_reading_others
@@ -87,15 +87,11 @@ def _keep_alone(connection: int) -> None:
 def _serve(connection: socket.socket) -> None:
     """Answer requests until none comes for `_IDLE_SECONDS`, or the other side is gone."""
     connection.settimeout(_IDLE_SECONDS)
-    pieces = Pieces()
+    incoming = Incoming()
     with suppress(OSError):
-        while record := connection.recv(RECORD_BYTES):
-            complete = pieces.feed(record)
-            if complete is None:
-                continue
-            number, body = complete
-            for answer in records(number, _reply(request_of(body))):
-                connection.sendall(answer)
+        while data := connection.recv(CHUNK):
+            for number, body in incoming.feed(data):
+                connection.sendall(framed(number, _reply(request_of(body))))
 
 
 def _reply(request: Request | PictureRequest) -> Reply | Decoded:
@@ -166,7 +162,7 @@ class Parsers:
 
     def ask(self) -> socket.socket:
         """A new socket for outlines. Raises OSError."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = socket.socketpair()
         self.add(ours)
         return theirs
 

@@ -20,6 +20,7 @@ from typing import Final, NoReturn
 
 from ....core import tokens
 from ....core.tokens import counter
+from ...system import passing
 from ...system.brands import Brand
 from ...system.own_process import (
     ADOPTS_ORPHANS,
@@ -169,7 +170,7 @@ class ZygoteLoop:
 
     def _accept(self) -> None:
         try:
-            data, passed, _, _ = socket.recv_fds(self._forks, 1, max(PASSED))
+            data, passed = passing.receive(self._forks, max(PASSED))
         except OSError:
             self.leave()
             return
@@ -188,8 +189,6 @@ class ZygoteLoop:
                 os.close(descriptor)
             return
         control = socket.socket(fileno=passed[0])
-        for descriptor in passed:
-            os.set_inheritable(descriptor, False)
         process = ForkedProcess(control, passed[1:], self._parsers.ask, self._number_of)
         self._processes[control.fileno()] = process
         self._poll.register(control.fileno(), READABLE)
@@ -390,7 +389,7 @@ def main(fork_socket: int, brand: Brand, with_thread: bool, is_swept: bool) -> N
     """Become the zygote of the host that the brand names.
 
     Args:
-        fork_socket: an inherited SOCK_SEQPACKET descriptor; each record carries the descriptors of one request.
+        fork_socket: an inherited socket of `passing`; each record carries the descriptors of one request.
         brand: of this process and all below it. The zygote leaves at once if the host is not its parent any more.
         with_thread: whether the host's spawning thread lives as long as the host, so that its end may send a signal.
         is_swept: whether leftovers of dead hosts were ended already.

@@ -22,13 +22,13 @@ from ....files.outline.fallbacks import outline_by_indentation
 from ....files.outline.languages import language_of
 from ....files.outline.model import Outline, Tier
 from ....files.outline.parser_messages import (
-    LOST,
-    RECORD_BYTES,
+    CHUNK,
+    NONE,
+    Incoming,
     PictureRequest,
-    Pieces,
     Reply,
     Request,
-    records,
+    framed,
     reply_of,
 )
 from ...system import own_process
@@ -163,17 +163,14 @@ def exchange(connection: socket.socket, number: int, request: Request | PictureR
     Raises TimeoutError, or ConnectionError if the other side is gone.
     """
     deadline = time.monotonic() + seconds
-    for record in records(number, request):
-        connection.settimeout(max(deadline - time.monotonic(), 0.001))
-        connection.send(record)
-    pieces = Pieces()
+    connection.settimeout(seconds)
+    connection.sendall(framed(number, request))
+    incoming = Incoming()
     while True:
         connection.settimeout(max(deadline - time.monotonic(), 0.001))
-        record = connection.recv(RECORD_BYTES)
-        if not record:
+        data = connection.recv(CHUNK)
+        if not data:
             raise ConnectionResetError("requests are no longer served")
-        if record == LOST:
-            return None
-        complete = pieces.feed(record)
-        if complete is not None and complete[0] == number:
-            return complete[1]
+        for answered, body in incoming.feed(data):
+            if answered in (number, NONE):
+                return None if answered == NONE else body

@@ -6,10 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.files.outline import extraction
+from engine.files.outline import extraction, parser_messages
 from engine.files.outline.fallbacks import outline_by_indentation
 from engine.files.outline.model import SYMBOLS, Declared, Outline, find_symbol, nested
-from engine.files.outline.parser_messages import RECORD_BYTES, Pieces, Reply, Request, records, reply_of, request_of
+from engine.files.outline.parser_messages import (
+    CHUNK,
+    LOST,
+    NONE,
+    Incoming,
+    Reply,
+    Request,
+    framed,
+    reply_of,
+    request_of,
+)
 
 
 def test_indentation_tells_blocks_and_declarations_and_not_what_functions_do() -> None:
@@ -103,25 +113,42 @@ def test_symbols_without_end_are_bounded_in_number_and_depth() -> None:
     assert max(len(one.qualified) for one in deep) <= 300
 
 
-@given(st.sampled_from([0, RECORD_BYTES, 3 * RECORD_BYTES]), st.integers(0, 3))
-def test_an_incomplete_message_does_not_damage_later_ones(size: int, read: int) -> None:
-    first, second = Request("a", bytes(size)), Request("b", b"x", references=True)
-    left = list(records(1, first))
-    read = min(read, len(left) - 1)
-    # Who sent no more than that, and who comes after a reader that ended when it had that much.
-    stopped, successor = Pieces(), Pieces()
-    assert [stopped.feed(record) for record in left[:read]] == [None] * read
-    if read:
-        assert [successor.feed(record) for record in left[read:]] == [None] * (len(left) - read)
-    for pieces in (stopped, successor):
-        complete = [found for record in records(2, second) if (found := pieces.feed(record))]
-        assert [(number, request_of(body)) for number, body in complete] == [(2, second)]
+BODIES = st.binary(max_size=40) | st.lists(st.sampled_from([b"\xc0", b"\xdb", b"\xdc", b"\xdd"])).map(b"".join)
+
+
+def received(incoming: Incoming, data: bytes, size: int = CHUNK) -> list[tuple[int, bytes]]:
+    return [found for at in range(0, len(data), size) for found in incoming.feed(data[at : at + size])]
+
+
+@given(st.lists(BODIES, max_size=4), st.integers(1, 30))
+def test_messages_come_through_in_any_pieces(bodies: list[bytes], size: int) -> None:
+    sent = [Request("a", body) for body in bodies]
+    data = b"".join(framed(number, each) for number, each in enumerate(sent, 1))
+    found = received(Incoming(), data + LOST, size)
+    assert found.pop() == (NONE, b"")
+    assert [(number, request_of(body)) for number, body in found] == list(enumerate(sent, 1))
+
+
+@given(BODIES, st.integers(0), st.integers(1, 30))
+def test_an_incomplete_message_does_not_damage_later_ones(body: bytes, cut: int, size: int) -> None:
+    first, second = framed(1, Request("a", body)), framed(2, Request("b", b"x", references=True))
+    cut = 1 + cut % (len(first) - 2)
+    # Its sender stopped after so many bytes, or an earlier reader ended when it had read them.
+    for left in (first[:cut], first[cut:]):
+        found = received(Incoming(), left + second, size)
+        assert [(number, request_of(message)) for number, message in found] == [(2, Request("b", b"x", True))]
+
+
+def test_endless_bytes_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parser_messages, "LARGEST", 10)
+    incoming = Incoming()
+    assert received(incoming, framed(1, Request("a", bytes(50))), 5) == []
+    assert [number for number, _ in received(incoming, framed(2, Request("a", b"")))] == [2]
 
 
 def test_an_outline_comes_through_as_it_was() -> None:
     reply = Reply(Outline(tier="indentation", symbols=nested([Declared("key", "ü", 0, 1, 1, 1)]), references={"a": 1}))
-    pieces = Pieces()
-    assert [reply_of(found[1]) for record in records(7, reply) if (found := pieces.feed(record))] == [reply]
+    assert [reply_of(body) for _, body in received(Incoming(), framed(7, reply))] == [reply]
 
 
 SOURCE = b"""\
