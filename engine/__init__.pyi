@@ -30,7 +30,7 @@ from .log.store_protocol import SessionRow as SessionRow
 from .log.store_protocol import Store as Store
 from .log.timeline import Cell as Cell
 from .runtime.environment import Environment as Environment
-from .runtime.environment import cannot_hold as cannot_hold
+from .runtime.sandbox.entering import cannot_hold as cannot_hold
 from .runtime.zygote import Zygote as Zygote
 from .session.commands.table import COMMANDS as COMMANDS
 from .session.host import Host as Host

@@ -23,7 +23,7 @@ import anyio
 import typer
 
 from ..context.models import make_model
-from ..core.domain import LAYERS, PARTS, Domain, Layer, is_held
+from ..core.domain import PARTS, Domain, Layer, is_bare, is_held
 from ..core.errors import EngineError
 from ..core.ids import ExecutionId
 from ..core.key_file import warning_about
@@ -371,6 +371,7 @@ async def _first_statement(zygote: Zygote) -> str | None:
 _OPEN: Final[Mapping[Layer, str]] = {
     "landlock": "change all files that you can change",
     "seccomp": "use the network",
+    "seatbelt": "change all files that you can change, and use the network",
     "mounts": (
         "change modes, owners and times of your files, read the state of sessions, and write into your terminals and"
         " the shared memory of your programs"
@@ -414,7 +415,7 @@ def own_installation_findings(layers: Collection[Layer], found: Installation) ->
             "note",
             f"programs that statements start could change {shown(found.open[0])}, from which Rewindow runs, {_SO_NOT}",
         )
-    elif found.parts and "mounts" not in layers:
+    elif found.parts and is_bare(layers):
         yield Finding(
             "note",
             f"without the layer mounts, programs that statements start could change {shown(found.parts[0])},"
@@ -431,7 +432,7 @@ def sandbox_findings(layers: Sequence[Layer], rule: str = "auto") -> Iterator[Fi
         rule: the setting `sandbox`.
     """
     yield _summary(is_held(layers), rule)
-    for layer in LAYERS:
+    for layer in MISSING:
         if layer in layers:
             yield Finding("ok", f"sandbox, layer {layer}: in force")
         else:

@@ -12,9 +12,10 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-Layer = Literal["landlock", "seccomp", "mounts", "devices", "processes", "sockets"]
+Layer = Literal["landlock", "seccomp", "mounts", "devices", "processes", "sockets", "seatbelt"]
 """A mechanism of the kernel. "landlock": rights on paths and ports; "seccomp": a filter of system calls; "mounts": a
-private view of the file tree. The others are `PARTS` of Landlock."""
+private view of the file tree; "seatbelt": the one layer of macOS, rules for all of these. The others are `PARTS` of
+Landlock, which Seatbelt includes."""
 LAYERS: Final[tuple[Layer, ...]] = ("landlock", "seccomp", "mounts")
 PARTS: Final[Mapping[Layer, str]] = {
     "devices": "send ioctl commands to devices that they may open",
@@ -24,6 +25,8 @@ PARTS: Final[Mapping[Layer, str]] = {
 """The parts that later versions of Landlock added, with what statements can do on a kernel without them."""
 _ESSENTIAL: Final[frozenset[Layer]] = frozenset(("landlock", "seccomp"))
 """Without mounts, statements can still change metadata outside (modes, owners, times) and read hidden directories."""
+_PRIVATE: Final[frozenset[Layer]] = frozenset(("mounts", "seatbelt"))
+"""One of these protects metadata outside, and hides directories."""
 
 
 class Domain(Struct, frozen=True, kw_only=True):
@@ -50,6 +53,8 @@ def lacking(layers: Collection[Layer], domain: Domain | None = None) -> tuple[La
     If a hidden directory is inside a writable one, such as a state directory in a home directory that is the workspace,
     only a private file tree protects it.
     """
+    if "seatbelt" in layers:
+        return ()
     is_exposed = domain is not None and any(is_inside(path, domain.writable) for path in domain.hidden)
     needed = _ESSENTIAL | {"mounts"} if is_exposed else _ESSENTIAL
     return tuple(layer for layer in LAYERS if layer in needed and layer not in layers)
@@ -58,6 +63,11 @@ def lacking(layers: Collection[Layer], domain: Domain | None = None) -> tuple[La
 def is_held(layers: Collection[Layer], domain: Domain | None = None) -> bool:
     """Return whether these active layers suffice for the domain."""
     return not lacking(layers, domain)
+
+
+def is_bare(layers: Collection[Layer]) -> bool:
+    """Return whether, with these layers, metadata outside can be changed, and hidden directories be read."""
+    return not _PRIVATE & set(layers)
 
 
 def is_inside(path: str, directories: tuple[str, ...]) -> bool:

@@ -29,7 +29,6 @@ from ..log.statements import (
     UpdatePayload,
     ignore_touched,
 )
-from .sandbox import landlock, seccomp
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -262,8 +261,3 @@ class Environment(Protocol):
     async def close(self) -> None:
         """End everything, checkpoints included. May be repeated."""
         ...
-
-
-def cannot_hold() -> str:
-    """Why this kernel cannot sandbox statements, as a phrase; empty if it can. Needs no worker."""
-    return " and ".join(filter(None, (landlock.missing(), seccomp.missing())))

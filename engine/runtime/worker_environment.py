@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
-from ..core.domain import Domain, Layer
+from ..core.domain import Domain, Layer, is_inside
 from ..core.errors import EnvironmentUnavailableError
 from ..core.execution import WORKER_DIED
 from ..core.ids import ExecutionId
@@ -181,6 +181,10 @@ class WorkerEnvironment:
     async def hold(self, places: Sequence[str]) -> None:
         """See `Environment.hold`. Raises EnvironmentUnavailableError if the places stay writable."""
         domain = None if self._spec is None else self._spec.domain
+        if domain is not None and "seatbelt" in self.layers and self.alive:
+            if not all(is_inside(place, domain.read_only) for place in places if is_inside(place, domain.writable)):
+                raise EnvironmentUnavailableError("a sandbox on this system takes no more read-only paths")
+            return
         if domain is None or self._sandbox is None or "mounts" not in self.layers or not self.alive:
             return
         if self.pid is None:

@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 import anyio
 
 from ..context.tail.rights import before_phrase
-from ..core.domain import LAYERS, PARTS, Domain, Layer, is_held, is_inside, lacking
+from ..core.domain import LAYERS, PARTS, Domain, Layer, is_bare, is_held, is_inside, lacking
 from ..core.errors import EnvironmentUnavailableError
 from ..core.key_file import key_path
 from ..files.protected import Appeared, Mark, Protection, is_new
@@ -94,7 +94,7 @@ def rights_in(domain: Domain, layers: Collection[Layer]) -> Rights:
     return Rights(
         writable=domain.writable,
         network=domain.network,
-        bare="mounts" not in layers,
+        bare=is_bare(layers),
         lacks=tuple(part for part in PARTS if part not in layers),
     )
 
@@ -206,7 +206,7 @@ class Confinement:
 
     def narrowed(self, domain: Domain, layers: Collection[Layer]) -> Domain | None:
         """Return the sandbox to use instead of one that a worker has entered with these layers; None if it may stay."""
-        self._is_bare = "mounts" not in layers
+        self._is_bare = is_bare(layers)
         return self.wanted() if domain.writable and self._is_open else None
 
     @property

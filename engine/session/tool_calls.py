@@ -26,7 +26,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..context.model import ModelError
-from ..core.domain import Domain
+from ..core.domain import Domain, is_bare
 from ..core.errors import EnvironmentUnavailableError
 from ..core.execution import Location
 from ..core.ids import BlobDigest, ExecutionId, Seq, ToolCallId
@@ -837,7 +837,7 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 def _check_still(environment: Environment, still: bool) -> None:
     """Raise OSError if a program could change a protected file that has no mount yet, or the path to it."""
-    if not still and "mounts" in environment.layers:
+    if not still and not is_bare(environment.layers):
         raise OSError(errno.EBUSY, _NOT_STILL)
 
 

@@ -15,6 +15,7 @@ class Kind(NamedTuple):
     """A row of the documentation: what the attacks do, and what holds them.
 
     With Landlock from version `since` on. `as_root` and `as_user` hold them too, for root and for anybody else.
+    `on_mac` says whether the profile for macOS holds them, which has not run: see `test_seatbelt`.
     """
 
     does: str
@@ -22,50 +23,71 @@ class Kind(NamedTuple):
     since: int = 3
     as_root: tuple[Holder, ...] = ()
     as_user: tuple[Holder, ...] = ()
+    on_mac: str = "yes"
 
 
 KINDS: Final[dict[str, Kind]] = {
     "content": Kind("write, create, move and delete files outside", ("landlock", "mounts")),
     "other trees": Kind(
-        "write files by way of `/proc` of another process", ("landlock", "mounts"), as_root=("privileges",)
+        "write files by way of `/proc` of another process",
+        ("landlock", "mounts"),
+        as_root=("privileges",),
+        on_mac="no such thing",
     ),
     "repository": Kind("change what git runs in a repository that may be written (mode `auto`)", ("mounts",)),
-    "later": Kind("leave what others run later in a directory that may be written (mode `auto`)", ()),
+    "later": Kind("leave what others run later in a directory that may be written (mode `auto`)", (), on_mac="no"),
     "metadata": Kind("change modes, owners, times and attributes of files outside", ("mounts",)),
     "hidden": Kind("read this program's own state", ("mounts",)),
-    "shared names": Kind("write into shared memory and terminals of other programs", ("mounts",)),
+    "shared names": Kind(
+        "write into shared memory and terminals of other programs",
+        ("mounts",),
+        on_mac="yes, except Python's own names (`/psm_`) and semaphores",
+    ),
     "typing": Kind("put keys into terminals of other programs", ("seccomp", "mounts")),
     "devices": Kind("open disks and other devices for writing, as root", ("landlock",)),
-    "disks": Kind("read disks as devices, as root, and find there what is hidden from it as files", ()),
+    "disks": Kind("read disks as devices, as root, and find there what is hidden from it as files", (), on_mac="no"),
     "tcp": Kind("connect by TCP and listen on it", ("landlock", "seccomp"), since=4),
     "udp": Kind(
-        "send and receive by UDP, and list the machine's addresses (netlink), while *Network* is off", ("seccomp",)
+        "send and receive by UDP, and list the machine's addresses (netlink), while *Network* is off",
+        ("seccomp",),
+        on_mac="UDP yes, addresses no",
     ),
     "network": Kind(
         "use every other kind of network socket (UDP-Lite, MPTCP, SCTP, other kinds of netlink)", ("seccomp",)
     ),
-    "raw network": Kind("send packets of one's own making, as root", ("seccomp", "privileges")),
-    "abstract sockets": Kind("connect to abstract Unix sockets of other programs", ("landlock",), since=6),
+    "raw network": Kind(
+        "send packets of one's own making, as root", ("seccomp", "privileges"), on_mac="yes, while *Network* is off"
+    ),
+    "abstract sockets": Kind(
+        "connect to abstract Unix sockets of other programs", ("landlock",), since=6, on_mac="no such thing"
+    ),
     "path sockets": Kind("connect to Unix sockets in the file tree", ("landlock",), since=9),
     "signals": Kind("send signals to other processes", ("landlock",), since=6),
-    "limits": Kind("change limits of other processes", ("seccomp",)),
-    "priorities": Kind("change priorities and processors of other processes", ("seccomp",), as_root=("privileges",)),
+    "limits": Kind("change limits of other processes", ("seccomp",), on_mac="no such thing"),
+    "priorities": Kind(
+        "change priorities and processors of other processes", ("seccomp",), as_root=("privileges",), on_mac="unknown"
+    ),
     "memory": Kind(
         "read memory, environment and open files of other processes",
         ("landlock",),
         as_root=("privileges",),
         as_user=("mounts",),
+        on_mac="memory and open files yes, environment no",
     ),
-    "keys": Kind("use the kernel's keys", ("seccomp",)),
+    "keys": Kind("use the kernel's keys", ("seccomp",), on_mac="no such thing"),
     "queues": Kind("use message queues, semaphores and shared memory by number", ("seccomp",)),
-    "around": Kind("go around the other layers: io_uring, calls of another architecture, `clone3`", ("seccomp",)),
-    "namespaces": Kind("become root in a namespace of one's own", ("seccomp",)),
-    "kernel": Kind("look into the kernel: programs in it, counters, page faults", ("seccomp",)),
+    "around": Kind(
+        "go around the other layers: io_uring, calls of another architecture, `clone3`",
+        ("seccomp",),
+        on_mac="no such thing",
+    ),
+    "namespaces": Kind("become root in a namespace of one's own", ("seccomp",), on_mac="no such thing"),
+    "kernel": Kind("look into the kernel: programs in it, counters, page faults", ("seccomp",), on_mac="unknown"),
     "mounts": Kind("mount, change the root, enter namespaces, as root", ("seccomp", "privileges")),
     "handles": Kind("open files by handle instead of by path, as root", ("seccomp",)),
     "root": Kind("use what else only root can: devices, host name, capabilities of files", ("privileges",)),
     "set-user-id": Kind("gain rights by starting a program that has more (`sudo`)", ("privileges",)),
-    "locks": Kind("hold locks and leases on files that it can read", ()),
+    "locks": Kind("hold locks and leases on files that it can read", (), on_mac="no"),
 }
 
 

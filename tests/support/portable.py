@@ -22,6 +22,8 @@ from typing import Any, Final
 from tests.support.other_system import ASKS, as_elsewhere
 
 VARIABLE: Final = "REWINDOW_PORTABLE"
+SANDBOX_EXEC: Final = "REWINDOW_SANDBOX_EXEC"
+"""Names a stand-in for `sandbox-exec` (`tests.support.seatbelt.make_program`); without it there is no sandbox."""
 BOOT: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "portable_boot.py")
 _SANDBOX: Final = "it is about Landlock, seccomp, mounts or process namespaces"
 _PROC: Final = "it is about /proc, or a statement reads it"
@@ -88,35 +90,51 @@ def reason(test: str) -> str:
     return next((why for name, why in NOT_ELSEWHERE.items() if test.startswith(name)), "")
 
 
+def _start_elsewhere(zygote: Any) -> None:
+    zygote._BOOT = BOOT
+    zygote.KEPT_VARIABLES = (*zygote.KEPT_VARIABLES, SANDBOX_EXEC)
+
+
+def _use_program(seatbelt: Any) -> None:
+    seatbelt.PROGRAM = os.environ.get(SANDBOX_EXEC, seatbelt.PROGRAM)
+
+
+_CHANGED: Final[dict[str, Callable[[Any], None]]] = {
+    "engine.runtime.zygote": _start_elsewhere,
+    "engine.runtime.sandbox.seatbelt": _use_program,
+}
+"""Modules that are changed after they were executed, and how."""
+
+
 class _Finder(MetaPathFinder):
-    """Finds the modules that ask for the system, and the one that starts zygotes."""
+    """Finds the modules that ask for the system, and those that are changed."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         package, _, rest = fullname.partition(".")
         name = f"engine.{rest}"
-        if package not in _PACKAGES or name not in (*ASKS, "engine.runtime.zygote"):
+        if package not in _PACKAGES or name not in (*ASKS, *_CHANGED):
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         assert spec is not None
         assert spec.loader is not None
-        spec.loader = _Elsewhere(spec.loader, starts=name not in ASKS)
+        spec.loader = _Elsewhere(spec.loader, _CHANGED.get(name))
         return spec
 
 
 class _Elsewhere(Loader):
-    def __init__(self, loader: Loader, *, starts: bool) -> None:
+    def __init__(self, loader: Loader, change: Callable[[Any], None] | None) -> None:
         self._loader = loader
-        self._starts = starts
+        self._change = change
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        if self._starts:
+        if self._change is not None:
             self._loader.exec_module(module)
-            module._BOOT = BOOT
+            self._change(module)
             return
         with as_elsewhere():
             self._loader.exec_module(module)

@@ -3,5 +3,5 @@
 Forked workers and keepers of programs call `entering`. It enters the layers in the order that the kernel requires:
 `mounts` first, because a process in a Landlock domain may not mount; then it drops the capabilities of root; then
 `landlock`; and `seccomp` last, because it refuses calls that the others need. Each layer is a module without knowledge
-of the others, and may be missing: on another system than Linux, all are.
+of the others, and may be missing. macOS has one other layer, `seatbelt`, which a program is started in (`starter`).
 """

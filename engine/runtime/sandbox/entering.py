@@ -15,9 +15,9 @@ from contextlib import suppress
 from struct import Struct
 from typing import Final
 
-from ...core.domain import LAYERS, PARTS, Domain, Layer
+from ...core.domain import LAYERS, PARTS, Domain, Layer, lacking
 from ..system import kernel
-from . import landlock, mounts, seccomp
+from . import landlock, mounts, seatbelt, seccomp
 
 CHOWN: Final = 0
 DAC_OVERRIDE: Final = 1
@@ -39,12 +39,12 @@ _HEADER: Final = Struct("=Ii")
 _SETS: Final = Struct("=6I")
 """Effective, permitted and inheritable: the lower 32 bits, then the upper 32."""
 _HALF: Final = 32
-MISSING: Final[Mapping[Layer, Callable[[], str]]] = {
-    "landlock": landlock.missing,
-    "seccomp": seccomp.missing,
-    "mounts": mounts.missing,
-}
-"""Why each layer is unavailable, as a phrase; empty if it is available."""
+MISSING: Final[Mapping[Layer, Callable[[], str]]] = (
+    {"landlock": landlock.missing, "seccomp": seccomp.missing, "mounts": mounts.missing}
+    if kernel.AVAILABLE
+    else {"seatbelt": seatbelt.missing}
+)
+"""This system's layers, and why each is unavailable, as a phrase; empty if it is available."""
 
 
 def enter(domain: Domain, shared_bytes: int) -> tuple[Layer, ...]:
@@ -77,8 +77,27 @@ def enter(domain: Domain, shared_bytes: int) -> tuple[Layer, ...]:
     return tuple(layer for layer in (*LAYERS, *PARTS) if layer in entered)
 
 
+def starter(domain: Domain) -> Sequence[str]:
+    """What starts a program in the domain, on a system where programs are started in one (macOS).
+
+    Empty if the process itself must `enter` the domain, or the layer is unavailable.
+    """
+    if kernel.AVAILABLE or "seatbelt" in domain.without or seatbelt.missing():
+        return ()
+    return seatbelt.command(domain)
+
+
+def cannot_hold() -> str:
+    """Why this kernel cannot sandbox statements, as a phrase; empty if it can. Needs no worker."""
+    needed = lacking((), Domain(scratch="")) if kernel.AVAILABLE else MISSING
+    return " and ".join(filter(None, (MISSING[layer]() for layer in needed)))
+
+
 def prepare(domain: Domain) -> None:
     """Do the slow checks once, in the parent of processes that enter domains."""
+    if not kernel.AVAILABLE:
+        seatbelt.missing()
+        return
     if "mounts" not in domain.without:
         mounts.missing()
     seccomp.prepare(network=domain.network)

@@ -36,6 +36,8 @@ def _library() -> ctypes.CDLL | None:
 _LIBC: Final = _library()
 AVAILABLE: Final = _LIBC is not None
 """Whether this is Linux."""
+HAS_SEATBELT: Final = sys.platform == "darwin"
+"""Whether this is macOS, whose kernel has Seatbelt instead of these calls."""
 
 Argument = int | bytes | ctypes.Array[ctypes.c_char] | None
 

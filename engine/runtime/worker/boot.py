@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 
 PRIVATE_NAME = "_rewindow"
+CONTINUES = 2
+"""The argument THREAD if this is not the zygote but a worker of it, which was started again (`forking.child`)."""
 IDLE_SECONDS = 1.0
 """After this time without a record, leftovers of dead hosts are ended, because nobody waits then."""
 
@@ -36,19 +38,22 @@ def main() -> None:
     """Become the zygote.
 
     Arguments: the fork socket, both values of the brand, 1 if the host's thread outlives it, and the host's prefixes
-    and import path.
+    and import path. A worker gets the descriptor of its request instead of the fork socket.
     """
     forks, soft, hard, with_thread = map(int, sys.argv[1:5])
     sys.prefix, sys.exec_prefix, *sys.path[:] = sys.argv[5:]
     site.PREFIXES[:] = sys.prefix, sys.exec_prefix
+    continues = with_thread == CONTINUES
     # Wait for the host's first record, because the host needs the processors for its own start, or for its end.
-    is_idle = not select.select([forks], [], [], IDLE_SECONDS)[0]
+    is_idle = not continues and not select.select([forks], [], [], IDLE_SECONDS)[0]
     for give_builtins in (site.setquit, site.setcopyright, site.sethelper):
         give_builtins()
     gc.disable()  # because loaded modules stay, and collections would take a tenth of the time
     load_package(Path(__file__).resolve().parent.parent.parent)
     # Before any module that could bind the replaced functions.
     importlib.import_module(f"{PRIVATE_NAME}.runtime.worker.guarding.routes").install()
+    if continues:
+        importlib.import_module(f"{PRIVATE_NAME}.runtime.worker.forking.child").continue_worker(forks)
     if is_idle:
         importlib.import_module(f"{PRIVATE_NAME}.runtime.worker.processes.ending").end_left_behind()
         select.select([forks], [], [])

@@ -193,10 +193,10 @@ LOADED = {
     "log": "comparison past statements",
     "log.events": "base codec conversation execution going_back nodes session",
     "runtime": "results",
-    "runtime.sandbox": "entering landlock mounts seccomp",
+    "runtime.sandbox": "entering landlock mounts seatbelt seccomp",
     "runtime.system": "brands descriptors kernel own_process passing process_table processes quiet_fork waiting",
     "runtime.worker": (
-        "channel former_names framing interpreter interrupts names names_used namespace protocol sharing"
+        "boot channel former_names framing interpreter interrupts names names_used namespace protocol sharing"
     ),
     "runtime.worker.contents": "forms instances walk",
     "runtime.worker.forking": "checkpoint child forked outlining realm zygote",

@@ -34,9 +34,10 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from ....core.domain import Layer
 from ....core.tokens import counter
 from ....files.safe_open import keep_out
-from ...sandbox.entering import enter, give_up_reading_others
+from ...sandbox.entering import enter, give_up_reading_others, starter
+from ...sandbox.seatbelt import LAYERS as STARTED_IN
 from ...system import own_process
-from ...system.descriptors import close_all_but
+from ...system.descriptors import close_all_but, close_memory_file, memory_file
 from ...system.own_process import (
     become_subreaper,
     die_with_parent,
@@ -44,8 +45,9 @@ from ...system.own_process import (
 )
 from ...system.process_table import children_of
 from ...system.processes import ProcessHandle
+from ..boot import CONTINUES
 from ..channel import Channel
-from ..framing import frame
+from ..framing import FrameBuffer, frame, to_zygote
 from ..guarding.guard import OutsideGuard
 from ..handles.outlines import Outlines
 from ..interpreter import Interpreter, Request
@@ -79,21 +81,82 @@ def become_worker(
         if not die_with_parent(signal.SIGKILL, parent):
             os._exit(_EXIT_SETUP)
         set_limits(request.data_bytes, request.open_files)
+        if request.domain is not None and (before := starter(request.domain)):
+            _start_again(before, request, (worker_socket, stdout, stderr, handover, outlines))
         spares, (asks, copies, channel) = _place(stdout, stderr, outlines, handover, worker_socket)
         # Before the import path, because a project's .pth files may run code.
         layers = _confine(request)
-        gc.enable()
-        os.chdir(request.cwd)
-        _set_environment(request.variables)
-        namespace = _main_module()
-        _set_path(request)
-        serve(channel, spares, asks, copies, namespace, request, layers)
+        _begin(request, channel, spares, asks, copies, layers)
     except BaseException as error:
-        with contextlib.suppress(BaseException):
-            reason = f"{type(error).__name__}: {error}"
-            sender = channel or socket.socket(fileno=worker_socket)
-            sender.sendall(frame(Failed(reason)))
-        os._exit(_EXIT_SETUP)
+        _fail(error, channel, worker_socket)
+
+
+def _begin(
+    request: Fork,
+    channel: socket.socket,
+    spares: tuple[int, int],
+    asks: socket.socket,
+    copies: socket.socket,
+    layers: tuple[Layer, ...],
+) -> NoReturn:
+    gc.enable()
+    os.chdir(request.cwd)
+    _set_environment(request.variables)
+    namespace = _main_module()
+    _set_path(request)
+    serve(channel, spares, asks, copies, namespace, request, layers)
+
+
+def _fail(error: BaseException, channel: socket.socket | None, worker_socket: int) -> NoReturn:
+    with contextlib.suppress(BaseException):
+        reason = f"{type(error).__name__}: {error}"
+        sender = channel or socket.socket(fileno=worker_socket)
+        sender.sendall(frame(Failed(reason)))
+    os._exit(_EXIT_SETUP)
+
+
+# --- workers of a system whose sandbox is a program's -----------------------------------------------------------------
+#
+# On macOS a sandbox applies to a program that `sandbox-exec` starts, so the forked process becomes that program, and
+# that one starts this interpreter again. It keeps its id, parent, session, limits and descriptors. The request is in a
+# file without a path. `boot` calls `continue_worker` then. This costs the time to load all modules again, and gives the
+# worker no memory of the zygote.
+
+
+def _start_again(before: Sequence[str], request: Fork, descriptors: tuple[int, ...]) -> NoReturn:
+    """Become a program that continues this worker. Raises OSError."""
+    given = memory_file("worker")
+    with open(given, "wb", closefd=False) as file:
+        file.write(" ".join(map(str, descriptors)).encode() + b"\n" + frame(request))
+    os.lseek(given, 0, os.SEEK_SET)
+    for descriptor in (given, *descriptors):
+        os.set_inheritable(descriptor, True)
+    interpreter = sys.orig_argv[: len(sys.orig_argv) - len(sys.argv) + 1]
+    arguments = (str(given), "0", "0", str(CONTINUES), sys.prefix, sys.exec_prefix, *sys.path)
+    command = (*before, sys.executable, *interpreter[1:], *arguments)
+    os.execve(command[0], command, os.environ)  # noqa: S606 -- which needs no shell
+
+
+def continue_worker(given: int) -> NoReturn:
+    """Continue in a program what `become_worker` began; leaves only by `os._exit`.
+
+    `given` is the descriptor of the file with the request.
+    """
+    own_process.take_place()
+    with open(given, "rb", closefd=False) as file:
+        worker_socket, stdout, stderr, handover, outlines = map(int, file.readline().split())
+        frames = FrameBuffer()
+        frames.feed(file.read())
+    close_memory_file(given)
+    channel = None
+    try:
+        body = frames.next()
+        request = to_zygote(body or b"")
+        assert isinstance(request, Fork)
+        spares, (asks, copies, channel) = _place(stdout, stderr, outlines, handover, worker_socket)
+        _begin(request, channel, spares, asks, copies, STARTED_IN)
+    except BaseException as error:
+        _fail(error, channel, worker_socket)
 
 
 def _confine(request: Fork) -> tuple[Layer, ...]:

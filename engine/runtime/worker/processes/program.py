@@ -16,12 +16,13 @@ import errno
 import os
 import signal
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NoReturn
 
 from ....core.domain import is_held
 from ....files.safe_open import same_directory
-from ...sandbox.entering import enter, give_up_reading_others
+from ...sandbox.entering import enter, give_up_reading_others, starter
 from ...system.descriptors import close_all_but, memory_file
 from ...system.own_process import ADOPTS_ORPHANS, become_subreaper, die_with_parent
 from ..framing import frame
@@ -52,9 +53,9 @@ def become_keeper(
             os._exit(_EXIT_SETUP)
         close_all_but(*(descriptor for descriptor in (report, stdout, stderr, stdin) if descriptor is not None))
         set_limits(request.data_bytes, request.open_files)
-        _confine(request)
+        before = _confine(request)
         stdin = _file_of(request.stdin or b"") if stdin is None else stdin
-        program = _start(request, stdin, stdout, stderr)
+        program = _start(request, before, stdin, stdout, stderr)
         # Otherwise the host could not see the end of the output, nor the program the end of its input.
         for descriptor in (stdin, stdout, stderr):
             os.close(descriptor)
@@ -71,11 +72,16 @@ def become_keeper(
     os._exit(0)
 
 
-def _confine(request: Execute) -> None:
+def _confine(request: Execute) -> Sequence[bytes]:
+    """Sandbox this process; return what must come before the program instead, on a system that does that."""
     if request.domain is None:
         give_up_reading_others(domain=not request.allow_sudo)
-    elif not is_held(enter(request.domain, request.data_bytes), request.domain):
+        return ()
+    if before := starter(request.domain):
+        return tuple(map(os.fsencode, before))
+    if not is_held(enter(request.domain, request.data_bytes), request.domain):
         raise PermissionError(errno.EPERM, "the program was not started, because its sandbox is unavailable here", "")
+    return ()
 
 
 def _file_of(data: bytes) -> int:
@@ -87,16 +93,20 @@ def _file_of(data: bytes) -> int:
     return descriptor
 
 
-def _start(request: Execute, stdin: int, stdout: int, stderr: int) -> int:
+def _start(request: Execute, before: Sequence[bytes], stdin: int, stdout: int, stderr: int) -> int:
     try:
         with same_directory(request.cwd, request.directory) as place:
             os.chdir(place)
     except OSError as error:
         raise OSError(error.errno, error.strerror, request.cwd) from None
     sources = (stdin, stdout, stdout if request.merged else stderr)
+    if before and not os.access(request.argv[0], os.X_OK):
+        os.stat(request.argv[0])  # raises what the start of a missing program raises
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), request.argv[0])
+    command = (*before, *request.argv)
     return os.posix_spawn(
-        request.argv[0],
-        request.argv,
+        command[0],
+        command,
         request.variables,
         file_actions=[(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(sources)],
         setsid=True,
