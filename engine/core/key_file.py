@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from .durable import sync
 from .errors import InvalidRequestError
 from .settings import config_path
 
@@ -149,7 +150,7 @@ def _replace(path: Path, data: bytes) -> None:
         with open(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(descriptor)
+            sync(descriptor)
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)

@@ -44,6 +44,7 @@ from typing import BinaryIO, Final, Literal, NamedTuple
 import xxhash
 
 from ..core.domain import is_inside
+from ..core.durable import sync
 from ..core.execution import UNREAD
 from .pins import PIN, may, opened_again, path_of, pinned_again
 
@@ -365,7 +366,7 @@ def sync_directory(pin: int) -> None:
     with contextlib.suppress(OSError):
         descriptor = opened_again(pin, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            os.fsync(descriptor)
+            sync(descriptor)
         finally:
             os.close(descriptor)
 

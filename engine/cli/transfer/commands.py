@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from ...context.view import ViewFold
 from ...core.clock import SystemClock, SystemEntropy
+from ...core.durable import sync
 from ...core.errors import InvalidRequestError
 from ...core.ids import Minter, SessionId
 from ...core.text import visible
@@ -101,7 +102,7 @@ def _write_file(path: Path, lines: Iterable[bytes]) -> None:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             _write(descriptor, lines, name)
-            os.fsync(descriptor)
+            sync(descriptor)
             os.replace(partial, path)
         except BaseException:
             partial.unlink(missing_ok=True)

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Final, TypeVar
 
+from ...core.durable import sync
 from ...core.errors import StoreError, StoreGoneError, StoreTooNewError
 from .schema import APPLICATION_ID, Migration
 
@@ -82,7 +83,7 @@ def make_private(path: str) -> None:
 def _sync(directory: str) -> None:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        sync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -224,6 +225,9 @@ class Database:
         try:
             connection.text_factory = _text
             connection.execute("PRAGMA synchronous=FULL")
+            # For macOS, see `core.durable`; without effect elsewhere.
+            connection.execute("PRAGMA fullfsync=ON")
+            connection.execute("PRAGMA checkpoint_fullfsync=ON")
             connection.execute("PRAGMA foreign_keys=ON")
             connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
         except BaseException:

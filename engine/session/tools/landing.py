@@ -21,6 +21,7 @@ import stat
 from collections.abc import Callable, Generator
 from typing import Final
 
+from ...core.durable import sync
 from ...files.safe_open import LARGEST, Place, sync_directory
 from ...files.temporary_files import recorded
 from ...runtime.system import attributes
@@ -166,7 +167,7 @@ def _fill(
         if mode is not None:
             with contextlib.suppress(PermissionError):  # because not every file system has modes
                 os.fchmod(descriptor, mode)
-        os.fsync(descriptor)
+        sync(descriptor)
         return stat.S_IMODE(os.fstat(descriptor).st_mode)
 
 

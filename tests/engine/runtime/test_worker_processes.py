@@ -179,7 +179,7 @@ be 11 more."""
 LOADED = {
     "context": "",
     "context.tail": "section_parts sections timeline",
-    "core": "clock diff domain encodings errors execution ids levels links mcp_servers pictures plain_data "
+    "core": "clock diff domain durable encodings errors execution ids levels links mcp_servers pictures plain_data "
     "python_source text toolbox",
     "core.tokens": "counter ranks",
     "files": (

@@ -134,6 +134,8 @@ def test_every_connection_writes_durably(tmp_path: Path) -> None:
     connection = database.connect()
     full = 2
     assert connection.execute("PRAGMA synchronous").fetchone()[0] == full
+    assert connection.execute("PRAGMA fullfsync").fetchone()[0] == 1
+    assert connection.execute("PRAGMA checkpoint_fullfsync").fetchone()[0] == 1
     assert connection.execute("PRAGMA foreign_keys").fetchone()[0] == 1
     assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     connection.close()

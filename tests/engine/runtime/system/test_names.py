@@ -62,6 +62,13 @@ def test_only_the_place_for_the_system_knows_the_system() -> None:
     assert found[JUDGE] == ["sys.platform"]
 
 
+def test_only_one_function_syncs_files() -> None:
+    """Because `os.fsync` does not reach the disk on macOS."""
+    syncs = {("os", "fsync"), ("os", "fdatasync")}
+    found = [path for path in _modules() if syncs & set(_named((ROOT / path).read_text()))]
+    assert found == ["engine/core/durable.py"]
+
+
 def test_the_names_are_those_that_linux_has() -> None:
     for module, names in LINUX_ONLY.items():
         present = vars(__import__(module))
