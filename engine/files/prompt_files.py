@@ -181,9 +181,8 @@ class _Finder:
             room -= len(paths)
             if left:
                 entries = plural(left, "folder" if kind == "skill" else "file")
-                self._problems.append(
-                    f"Rewindow reads at most {MOST_FILES} {kind}s, so it skips {left:,} {entries} in {self._shown(folder)}."
-                )
+                skipped = f"{left:,} {entries} in {self._shown(folder)}"
+                self._problems.append(f"Rewindow reads at most {MOST_FILES} {kind}s, so it skips {skipped}.")
             for path in paths:
                 try:
                     file = (_skill if kind == "skill" else _command)(path, base.roots)
