@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from .text import cut_line, printable
+from .text import printable
 from .toolbox import numbered, variable
 
 LONGEST_NAME: Final = 64
@@ -59,7 +59,7 @@ def told_apart(servers: Sequence[McpServer], redact: Callable[[str], str]) -> di
     """
     found: dict[str, McpServer] = {}
     for server in servers:
-        base = cut_line(printable(redact(server.name)).strip(), LONGEST_NAME) or "server"
+        base = printable(redact(server.name)).strip()[:LONGEST_NAME] or "server"
         name, number = base, 2
         while name in found:
             name, number = f"{base} ({number})", number + 1

@@ -4,8 +4,8 @@
 missing: `... 3 more handles` at the end of a list, `... 90 characters left out ...` between two ends. Lengths are in
 characters. Modules that cut to a budget of tokens measure by themselves and take the words from here.
 
-No cut leaves a part of a word that may be a key, whether it is one or not: who knows the keys could not find a part of
-one, and who chooses the text must not learn whether it contains a key.
+No cut leaves a part of a word of 8 characters or more, whether it is a key or not: who knows the keys could not find a
+part of one, and who chooses the text must not learn whether it contains a key.
 
 **Sources** are shown so that the person who decides about a statement sees every line of it, or is told how much is
 missing. Lines that are too long for a screen are broken, and many blank lines are counted, because text far to the
@@ -21,7 +21,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from itertools import groupby
-from string import ascii_letters, digits
 from typing import Annotated, Final
 
 Exact = Annotated[str, "exact"]
@@ -55,9 +54,11 @@ TAB_COLUMNS: Final = 4
 BLANK_LINES: Final = 3
 """How many blank lines in a row are shown; more are counted."""
 
-_OF_KEYS: Final = f"{ascii_letters}{digits}_-+=.~"
-_SHORTEST_KEY, _LONGEST_KEY = 8, 2_000
-"""How many characters a word has that may be a key, with letters and digits."""
+_WORD: Final = re.compile(r"[^\s\"'`,;<>\[\]{}|]*")
+"""What may be a key, or a part of one: all between blanks, quotation marks and the separators of data."""
+_SHORTEST_KEY: Final = 8
+LONGEST_KEY: Final = 500
+"""Characters of a broken word that a cut removes at most, on each side."""
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 CONTINUED: Final = "\N{RIGHTWARDS ARROW WITH HOOK} "
 """Begins the continuation of a broken line. No line of Python can begin like this."""
@@ -74,27 +75,14 @@ def cut_line(text: str, limit: int) -> str:
     """Cut the text to at most `limit` characters (1 or more), the last an ellipsis if it was longer."""
     if len(text) <= limit:
         return text
-    return text[: limit - 1 - _of_a_key(text, limit - 1)[0]] + ELLIPSIS
+    return text[: limit - 1 - broken_word(text, limit - 1)[0]] + ELLIPSIS
 
 
 def cut_line_from(text: str, start: int, limit: int) -> str:
     """Cut the text to at most `limit` characters (2 or more) from `start` on, with an ellipsis at each cut end."""
     if start <= 0:
         return cut_line(text, limit)
-    return ELLIPSIS + cut_line(text[start + _of_a_key(text, start)[1] :], limit - 1)
-
-
-def _of_a_key(text: str, at: int) -> tuple[int, int]:
-    """Return how many characters before and after a position are of one word that may be a key; 0 if they are not."""
-    before, after = text[max(0, at - _LONGEST_KEY) : at], text[at : at + _LONGEST_KEY]
-    left, right = len(before) - len(before.rstrip(_OF_KEYS)), len(after) - len(after.lstrip(_OF_KEYS))
-    word = before[len(before) - left :] + after[:right]
-    is_key = left > 0 and right > 0 and _SHORTEST_KEY <= len(word) <= _LONGEST_KEY and _is_mixed(word)
-    return (left, right) if is_key else (0, 0)
-
-
-def _is_mixed(word: str) -> bool:
-    return any(map(str.isdigit, word)) and any(map(str.isalpha, word))
+    return ELLIPSIS + cut_line(text[start + broken_word(text, start)[1] :], limit - 1)
 
 
 def cut_end(text: str, limit: int, where: str = "") -> str:
@@ -105,7 +93,7 @@ def cut_end(text: str, limit: int, where: str = "") -> str:
     """
     if len(text) <= limit:
         return text
-    end = limit - _of_a_key(text, limit)[0]
+    end = limit - broken_word(text, limit)[0]
     return f"{text[:end]}\n{more(len(text) - end, 'character', where)}"
 
 
@@ -114,26 +102,38 @@ def cut_middle(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     start, end = limit // 2, len(text) - limit // 2
-    start, end = start - _of_a_key(text, start)[0], end + _of_a_key(text, end)[1]
+    start, end = start - broken_word(text, start)[0], end + broken_word(text, end)[1]
     return text[:start] + between(end - start) + text[end:]
 
 
+def broken_word(text: str, at: int) -> tuple[int, int]:
+    """Return how many characters of a word a cut at a position must remove before it, and after it.
+
+    Both are 0 if the position is at an end of a word, or in a word of fewer than 8 characters. At most LONGEST_KEY are
+    removed on each side.
+    """
+    left = _word_at_end(text[max(0, at - LONGEST_KEY) : at])
+    right = _word_at_start(text[at : at + LONGEST_KEY])
+    return (left, right) if left and right and left + right >= _SHORTEST_KEY else (0, 0)
+
+
 def whole_words_before_cut(text: str) -> str:
-    """Return the text before a cut, of which nothing else is known, without a last word that may be part of a key."""
-    word = text[-_LONGEST_KEY:]
-    word = word[len(word.rstrip(_OF_KEYS)) :]
-    return text[: len(text) - len(word)] if _may_be_part(word) else text
+    """Return the text before a cut, of which nothing else is known, without its last word."""
+    return text[: len(text) - _word_at_end(text[-LONGEST_KEY:])]
 
 
 def whole_words_after_cut(text: str) -> str:
-    """Return the text after a cut, of which nothing else is known, without a first word that may be part of a key."""
-    word = text[:_LONGEST_KEY]
-    word = word[: len(word) - len(word.lstrip(_OF_KEYS))]
-    return text[len(word) :] if _may_be_part(word) else text
+    """Return the text after a cut, of which nothing else is known, without its first word."""
+    return text[_word_at_start(text[:LONGEST_KEY]) :]
 
 
-def _may_be_part(word: str) -> bool:
-    return len(word) >= _SHORTEST_KEY or _is_mixed(word)
+def _word_at_start(text: str) -> int:
+    found = _WORD.match(text)
+    return found.end() if found else 0
+
+
+def _word_at_end(text: str) -> int:
+    return _word_at_start(text[::-1])
 
 
 def more(count: int, noun: str = "", where: str = "") -> str:

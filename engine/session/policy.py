@@ -23,8 +23,9 @@ import os
 import re
 import shlex
 from bisect import bisect_right
-from collections.abc import Sequence
-from typing import ClassVar, Final, Literal, get_args
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import ClassVar, Final, Literal, cast, get_args
 
 import anyio
 import msgspec
@@ -35,7 +36,7 @@ from ..core.diff import text_size, within
 from ..core.errors import InvalidRequestError
 from ..core.execution import TextChange
 from ..core.ids import ToolCallId
-from ..core.text import cut_line, printable
+from ..core.text import cut_line, printable, source_lines
 from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.execution import FileTouched
@@ -325,7 +326,7 @@ class Questions:
             text = _text_of(subject)
             if len(text) > ASKED_CHARS:
                 return Verdict("rejected", _too_long(name, len(text)))
-            if isinstance(subject, StatementSubject | CommandSubject) and self._redactor.hidden_quoting(text):
+            if self._hides_quoting(subject, text):
                 return Verdict("rejected", NOT_LEGIBLE.format(name))
             answer = await self._ask(call, subject, rest)
         else:
@@ -354,18 +355,26 @@ class Questions:
                 shown_part, self._redactor, subject.changes, subject.note, ASKED_CHARS
             )
             subject = replace(subject, changes=changes, note=note)
-        if isinstance(subject, FileSubject | TreeSubject) and await self._hides_quoting(subject.changes):
+        if isinstance(subject, FileSubject | TreeSubject) and await self._adds_hidden_quoting(subject.changes):
             subject = replace(subject, note="\n".join(filter(None, (subject.note, HIDDEN_QUOTING))))
         return redact_struct(self._redactor, subject)
 
-    async def _hides_quoting(self, changes: Sequence[TextChange]) -> bool:
-        """Return whether changed lines hide the quoting of a secret. Lines that stay are in both texts."""
+    def _hides_quoting(self, subject: PermissionSubject, text: str) -> bool:
+        """Return whether a question about it would hide how a secret is quoted. What is shown is redacted once more."""
+        if not self._redactor or isinstance(subject, SiteSubject):
+            return False
+        texts = strings_in(text) if isinstance(subject, ServerCallSubject) else [text]
+        hidden = self._redactor.hidden_quoting
+        return any(hidden(each) or hidden("\n".join(source_lines(each))) for each in texts)
+
+    async def _adds_hidden_quoting(self, changes: Sequence[TextChange]) -> bool:
+        """Return whether changed lines hide how a secret is quoted. Lines that stay are in both texts."""
         if not self._redactor:
             return False
         hidden = self._redactor.hidden_quoting
         # On a thread, as above.
         return await anyio.to_thread.run_sync(
-            lambda: any(hidden(change.new) > hidden(change.old or "") for change in changes)
+            lambda: any(hidden(change.new) - hidden(change.old or "") for change in changes)
         )
 
     async def _ask(self, call: ToolCallId, subject: PermissionSubject, rest: bool) -> PermissionAnswer:
@@ -399,6 +408,24 @@ def _text_of(subject: PermissionSubject) -> str:
             return text
         case ServerCallSubject(arguments=text):
             return text
+
+
+def strings_in(arguments: str) -> Iterator[str]:
+    """Yield the strings in JSON, the keys of objects too; the text itself if it is not JSON."""
+    try:
+        waiting: list[object] = [msgspec.json.decode(arguments)]
+    except msgspec.DecodeError:
+        waiting = [arguments]
+    while waiting:
+        match waiting.pop():
+            case str(text):
+                yield text
+            case list() as items:
+                waiting += cast("list[object]", items)
+            case dict() as fields:
+                waiting += chain.from_iterable(cast("dict[str, object]", fields).items())
+            case _:
+                pass
 
 
 def _too_long(name: str, size: int) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ...core.text import DOTS, left_out
+from ...core.text import DOTS, LONGEST_KEY, broken_word, left_out
 from ...core.tokens import Ruler
 from ..changes import change_between, size_of
 from ..document import Place
@@ -127,14 +127,22 @@ class Lines:
     def _length(self, index: int) -> int:
         return self.lines.length(index) if isinstance(self.lines, PagedLines) else len(self.lines[index])
 
+    def _slice(self, index: int, start: int, size: int) -> str:
+        lines = self.lines
+        return lines.part(index, start, size) if isinstance(lines, PagedLines) else lines[index][start : start + size]
+
     def _around(self, place: Place, size: int) -> str:
         length = self._length(place.line)
         return self._part(place.line, max(0, min(place.column - size // _LEAD, length - size)), size)
 
     def _part(self, index: int, start: int, size: int) -> str:
-        lines = self.lines
-        part = lines.part(index, start, size) if isinstance(lines, PagedLines) else lines[index][start : start + size]
-        after = self._length(index) - start - size
+        # With the words that the cuts break, so that none of them is shown in part.
+        first, length = max(0, start - LONGEST_KEY), self._length(index)
+        around = self._slice(index, first, start - first + size + LONGEST_KEY)
+        begin, end = start - first, min(start + size, length) - first
+        begin, end = begin + broken_word(around, begin)[1], end - broken_word(around, end)[0]
+        part = around[begin : max(begin, end)]
+        start, after = first + begin, length - first - max(begin, end)
         lead = f"[{left_out(start)}] " if start else ""
         trail = f" [{left_out(after)}]" if after else ""
         return f"{self._gutter(index)}{lead}{part}{trail}\n"

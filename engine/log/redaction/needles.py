@@ -32,9 +32,6 @@ from .spellings import SEQUENCE, SWALLOWED, UNFINISHED_UNIT, Reading, Span
 
 SHORTEST: Final = 8
 """The fewest bytes of a form. Shorter ones are too common in ordinary text."""
-LEAST_PIECE: Final = 12
-_MOST_MISSING: Final = 8
-"""The most bytes that a piece lacks of its form."""
 _CORE: Final = 4
 """The fewest bytes that are left of a form whose ends are swallowed."""
 _LINE_BREAK: Final = re.compile(rb"[ \t\0]*(?:[\r\n]|\\+[rn])[ \t\r\n\0>]*")
@@ -239,7 +236,7 @@ class Needles:
         return _Beginnings([needle for needle in self._needles if needle.is_partial], self.longest)
 
     def piece_before(self, data: bytes, end: int) -> int:
-        """Return where the bytes before `end` begin, if they are a piece of a form (`least_piece`); else `end`."""
+        """Return where the bytes before `end` begin, if they are half of a form or more; else `end`."""
         start = end - SHORTEST
         if start < 0 or data[start:end] not in self._grams:
             return end
@@ -249,7 +246,7 @@ class Needles:
         return start if is_piece else end
 
     def piece_after(self, data: bytes, start: int) -> int:
-        """Return where the bytes from `start` on end, if they are a piece of a form (`least_piece`); else `start`."""
+        """Return where the bytes from `start` on end, if they are half of a form or more; else `start`."""
         at = start
         while data[at : at + SHORTEST] in self._grams:
             at += 1
@@ -261,22 +258,12 @@ class Needles:
 
     @cached_property
     def _pieces(self) -> Sequence[tuple[bytes, int]]:
-        return [(form, least_piece(form)) for form in self._whole]
+        return [(form, max(SHORTEST, -(-len(form) // 2))) for form in self._whole]
 
     @cached_property
     def _grams(self) -> frozenset[bytes]:
         # Made for the first text that was cut.
         return frozenset(form[at : at + SHORTEST] for form in self._whole for at in range(len(form) - SHORTEST + 1))
-
-
-def least_piece(form: bytes) -> int:
-    """Return how many bytes of a form count as a piece of it: seven eighths, all but eight, and LEAST_PIECE at least.
-
-    Whoever chooses a text and sees what is hidden can try a known part of a secret with each next character. So a piece
-    must have many more than anybody knows beforehand. Of a token the header and claims may be known, but not the
-    signature; of a key in PEM the fixed parts, which are three quarters of a line.
-    """
-    return max(LEAST_PIECE, len(form) - min(len(form) // 8, _MOST_MISSING))
 
 
 def _needles(form: bytes, data: bytes, read: Callable[[bytes], bytes] | None) -> Iterator[Needle]:

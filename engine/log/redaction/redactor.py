@@ -1,4 +1,4 @@
-"""Texts, streams, events and JSON without the known secrets: whole values in any spelling, and pieces beside cuts.
+"""Texts, streams, events and JSON without the known secrets: whole values in any spelling.
 
 Must not know the names of variables, where values come from, nor where a text goes.
 
@@ -6,9 +6,9 @@ Must not know the names of variables, where values come from, nor where a text g
 (`spellings`). `needles` has the forms of a value, such as base64, and finds them.
 
 **Cuts.** Texts are cut before they come here, mostly in the worker, which must never learn a value: the summary of a
-name, a displayed value, a traceback, an excerpt of a long line. Our own cuts leave no part of a word that may be a key
-(`core.text`). Other programs and libraries cut, too, and show it by an ellipsis, three dots, or `[90 characters left
-out]`. So text that touches one of these words is replaced if it is nearly a whole form (`least_piece`).
+name, a displayed value, a traceback, an excerpt of a long line. So no cut leaves a part of a word (`core.text`).
+Redaction replaces no piece of a secret: whoever chooses a text and sees what is replaced could try a known part with
+each next character.
 
 **Pieces.** A text that arrives in pieces is shown up to where a form may have begun, or an escape is incomplete.
 
@@ -27,7 +27,8 @@ from __future__ import annotations
 import io
 import re
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from typing import Any, Final, NewType, Protocol, TextIO, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -45,13 +46,6 @@ from .spellings import STRING_BYTES, Span, fold, read_in, reading
 
 HIDDEN: Final = "***"
 
-_CUT_SIGNS: Final = (b"\xe2\x80\xa6", b"...", b" left out]")
-_WORD: Final = rb"(?:\xe2\x80\xa6|\[?\.\.\.+\]?|\[[0-9]{1,12}[a-z]{1,20}leftout\])"
-_CUT: Final = re.compile(_WORD + rb"(?:" + _WORD + rb")*")
-"""Cuts as they read after folding, without blanks."""
-_CUT_ESCAPE: Final = 16
-"""How many bytes of a cut escape may be between a cut and a piece."""
-_ESCAPES: Final = (b"%", b"\\", b"&", b"\x1b", b"\xc2\x9b", b">")
 _CONTINUATION: Final = bytes(range(0x80, 0xC0))
 """The bytes of UTF-8 that begin no character."""
 _SPREAD: Final = 8
@@ -157,30 +151,25 @@ class Redactor:
         return bool(self) and self._holds(_bytes_of(text))
 
     def is_piece_at_an_end(self, text: str) -> bool:
-        """Return whether the text begins or ends with a piece of a form, as an excerpt may."""
+        """Return whether the text begins or ends with half of a form or more, as a part of a file may."""
         self._look()
         read = fold(_bytes_of(text))
         return self._known.spelled.piece_after(read, 0) > 0 or self._known.spelled.piece_before(read, len(read)) < len(
             read
         )
 
-    def hidden_quoting(self, text: str) -> int:
-        """Return how many secrets in the text are spelled with quotation marks, line breaks or escapes.
+    def hidden_quoting(self, text: str) -> Counter[bytes]:
+        """Return the spellings of secrets in the text that have quotation marks, line breaks or escapes in them.
 
         These are replaced with the secret, although a shell or Python reads what follows differently because of them.
         """
-        if not self:
-            return 0
         data = _bytes_of(text)
-        return sum(data[start:end] not in self._known.forms for start, end in self._spans(data))
+        spelled = (data[start:end] for start, end in self._spans(data)) if self else ()
+        return Counter(each for each in spelled if each not in self._known.forms)
 
     def holds_in_json(self, data: bytes) -> bool:
         """Return whether the JSON in `data` contains a whole form; its escapes are undone like any others."""
         return bool(self) and self._holds(data)
-
-    def may_change(self, data: bytes) -> bool:
-        """Return whether redaction may change a string of the JSON in `data`; cheap, so ask this first."""
-        return bool(self) and (any(sign in data for sign in _CUT_SIGNS) or self._holds(data))
 
     def _holds(self, data: bytes) -> bool:
         if self._known.exact.may_be_in(data):
@@ -209,7 +198,7 @@ class Redactor:
     # --- texts --------------------------------------------------------------------------------------------------------
 
     def redact(self, text: str) -> str:
-        """Replace every known value, and nearly whole ones beside a cut."""
+        """Replace every known value."""
         if not self:
             return text
         data = _bytes_of(text)
@@ -240,12 +229,8 @@ class Redactor:
         found: list[Span] = []
         if self._known.exact.may_be_in(data):
             found += self._known.exact.found(read_in(data, ()))
-        read = fold(data)
-        pieces = [*self._beside_cuts(read, any(sign in data for sign in _ESCAPES))]
-        if pieces or self._known.spelled.may_be_in(read):
-            whole = reading(data)
-            found += self._known.spelled.found(whole)
-            found += (part for start, end in _merged(pieces) for part in whole.parts(start, end))
+        if self._known.spelled.may_be_in(fold(data)):
+            found += self._known.spelled.found(reading(data))
         return _merged(found) if found else found
 
     def _open_at(self, data: bytes) -> int:
@@ -264,24 +249,6 @@ class Redactor:
             length *= 4
         at = self._known.spelled.open_at(end)
         return min(first, since + end.unfinished, size if at is None else since + at)
-
-    # --- cuts ---------------------------------------------------------------------------------------------------------
-
-    def _beside_cuts(self, read: bytes, has_escapes: bool) -> Iterator[Span]:
-        """Yield the pieces of forms beside cuts, in folded bytes."""
-        reach = _CUT_ESCAPE if has_escapes else 1
-        words: list[Span] = []
-        if b"\xe2\x80\xa6" in read or b"..." in read or b"leftout]" in read:
-            words = [word.span() for word in _CUT.finditer(read)]
-        for before, after in words:
-            for end in range(before, max(0, before - reach), -1):
-                if (start := self._known.spelled.piece_before(read, end)) < end:
-                    yield start, end
-                    break
-            for start in range(after, after + reach):
-                if (end := self._known.spelled.piece_after(read, start)) > start:
-                    yield start, end
-                    break
 
 
 def _bytes_of(text: str) -> bytes:
@@ -420,7 +387,7 @@ Walk = Callable[[Redactor, Any], Any]
 
 def redact_event(redactor: Redactor, event: Event) -> Event:
     """Replace every known value in all texts of the event; return the event itself if it has none."""
-    if not redactor or not redactor.may_change(encode(event)):
+    if not redactor or not redactor.holds_in_json(encode(event)):
         return event
     return cast("Event", _struct(redactor, event))
 

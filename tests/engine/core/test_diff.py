@@ -139,15 +139,15 @@ def test_ranges_and_signs_are_those_of_a_unified_diff() -> None:
 
 
 def test_long_line_pair_is_cut_to_its_difference() -> None:
-    shared = "x" * 500
-    _, old, new = _lines([shared + "old" + "y" * 500], [shared + "new" + "y" * 500])
+    before, after = "x " * 250, " y" * 250
+    _, old, new = _lines([f"{before}old{after}"], [f"{before}new{after}"])
     assert (len(old), len(new)) == (61, 61)
-    assert "xold" in old
-    assert "xnew" in new
+    assert "x old" in old
+    assert "x new" in new
 
 
 def test_a_long_line_without_a_partner_shows_its_beginning() -> None:
-    assert _lines([], ["x" * 500])[1] == "+" + "x" * 59 + "…"
+    assert _lines([], ["x " * 250])[1] == "+" + "x " * 29 + "x…"
 
 
 def test_heading_is_the_enclosing_line_before_the_hunk() -> None:

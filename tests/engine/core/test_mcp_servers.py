@@ -46,7 +46,7 @@ def test_no_module_is_a_name_that_every_namespace_has() -> None:
 
 def test_a_very_long_name_is_cut() -> None:
     ((name, module),) = modules_for(told_apart([StdioServer(name="x" * 5_000, command="c")], str), {}, ()).items()
-    assert (len(name), module) == (64, "x" * 63)
+    assert (len(name), module) == (64, "x" * 64)
 
 
 def test_a_secret_is_removed_from_a_name_before_it_is_cut() -> None:

@@ -13,6 +13,7 @@ from engine.core.text import (
     TITLE_CHARS,
     as_printed,
     between,
+    broken_word,
     code_span,
     cut_end,
     cut_line,
@@ -73,7 +74,7 @@ def test_the_first_line_is_the_first_that_says_something() -> None:
         ("\0", "(nothing)"),
         ("a\0b \ud800", "a b \ufffd"),
         ("x" * TITLE_CHARS, "x" * TITLE_CHARS),
-        ("x" * (TITLE_CHARS + 1), "x" * (TITLE_CHARS - 1) + "…"),
+        ("x " * TITLE_CHARS, "x " * (TITLE_CHARS // 2 - 1) + "x…"),
     ],
 )
 def test_a_title_is_short_valid_and_never_empty(text: str, expected: str) -> None:
@@ -134,31 +135,34 @@ def test_a_line_is_cut_to_its_limit(text: str, data: st.DataObject) -> None:
     limit = data.draw(st.integers(1, len(text) - 1))
     cut = cut_line(text, limit)
     assert text.startswith(cut.removesuffix("…"))
-    assert (len(cut) == limit) or (re.search(r"\d", text) and re.search(r"[A-Za-z]", text))
+    assert len(cut) == limit or not any(map(str.isspace, text[len(cut) - 1 : limit]))
 
 
 KEY = "sk-proj-Zq9vT4mW7xK2pL8nR3yB6hQ5"
 
 
-@pytest.mark.parametrize("limit", range(6, 36))
-def test_a_cut_leaves_no_part_of_a_word_that_may_be_a_key(limit: int) -> None:
-    assert cut_line(f"ab: {KEY} and more", limit) == "ab: …"
-    assert cut_line_from(f"ab: {KEY} and more", limit, 80) == "… and more"
-    assert cut_line(f"{KEY * 100} and more", limit) == (KEY * 2)[: limit - 1] + "…"
-    assert (
-        cut_line("a word without a digit and no key in it", limit)
-        == "a word without a digit and no key in it"[: limit - 1] + "…"
-    )
+@pytest.mark.parametrize("limit", range(8, 36))
+@pytest.mark.parametrize("key", [KEY, "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEX", "4x$k9!m2@q7#z5^w8&b1*c3(v6)n0-j+", "k" * 32])
+def test_a_cut_leaves_no_part_of_a_word_that_may_be_a_key(limit: int, key: str) -> None:
+    assert cut_line(f"ab: {key} and more", limit) == "ab: …"
+    assert cut_line_from(f"ab: {key} and more", limit, 80) == "… and more"
+    assert cut_line(f'{{"a":"{key}"}}', limit) == '{"a":"…'
+    assert broken_word(f"{key * 100} and more", 1_000 + limit) == (500, 500)
 
 
-@given(st.text("ab", min_size=3), st.data())
+def test_a_cut_of_a_short_word_leaves_its_beginning() -> None:
+    assert cut_line("some words", 7) == "some w…"
+
+
+@given(st.text("a b", min_size=3), st.data())
 def test_line_from_a_position_is_cut_at_both_ends(text: str, data: st.DataObject) -> None:
     start, limit = data.draw(st.integers(-2, len(text) - 1)), data.draw(st.integers(2, len(text) + 2))
     cut = cut_line_from(text, start, limit)
     assert len(cut) <= limit
-    assert cut.startswith("…") == (start > 0)
-    assert cut.strip("…") == text[max(start, 0) :][: len(cut.strip("…"))]
-    assert cut.endswith("…") == (not text.endswith(cut.removeprefix("…")))
+    assert cut.startswith("…") >= (start > 0)
+    shown = cut.strip("…")
+    assert shown in text[max(start, 0) :]
+    assert not shown or text.endswith(shown) or cut.endswith("…")
 
 
 def test_the_end_is_counted_in_a_line_of_its_own() -> None:
@@ -167,12 +171,12 @@ def test_the_end_is_counted_in_a_line_of_its_own() -> None:
     assert cut_end("abcdef", 2, "in the log") == "ab\n... 4 more characters in the log"
 
 
-@given(st.text("ab", min_size=2), st.data())
+@given(st.text("a b", min_size=2), st.data())
 def test_both_ends_are_kept_and_all_between_is_counted(text: str, data: st.DataObject) -> None:
     limit = data.draw(st.integers(1, len(text) - 1))
     head, _, rest = cut_middle(text, limit).partition("\n... ")
     count, _, tail = rest.partition(" left out ...\n")
-    assert len(head) == len(tail) == limit // 2
+    assert max(len(head), len(tail)) <= limit // 2
     assert text == head + text[len(head) : len(text) - len(tail)] + tail
     assert int(count.split()[0]) == len(text) - len(head) - len(tail)
 

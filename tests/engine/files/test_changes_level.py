@@ -85,9 +85,9 @@ def test_changed_line_ends_are_one_sentence() -> None:
 
 
 def test_a_change_deep_in_a_huge_line_is_seen() -> None:
-    line = "".join(f"{number:08d}" for number in range(125_000))
-    text = _diff(from_text(line), from_text(line.replace("00060000", "0006ABCD")))
-    assert "0006ABCD" in text
+    line = "".join(f"{number:07d}," for number in range(125_000))
+    text = _diff(from_text(line), from_text(line.replace("0060000", "006ABCD")))
+    assert "006ABCD" in text
     assert len(text) < 700
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -113,12 +114,24 @@ def test_a_line_beyond_the_budget_is_cut_and_says_so() -> None:
     assert 2500 - cut - 2 <= len(shown) <= 2500 - cut
 
 
-def test_a_huge_line_is_cut_around_the_column() -> None:
-    revision = from_text("".join(f"{number:08d}" for number in range(125_000)))
+@pytest.mark.parametrize("form", ["{number:07d},", "{number:08d}"], ids=["words", "one word"])
+def test_a_huge_line_is_cut_around_the_column(form: str) -> None:
+    revision = from_text("".join(form.format(number=number) for number in range(125_000)))
     rendered = _render(revision, "1:500000", UNBOUNDED)
-    assert f"{500_000 // 8:08d}" in rendered.text
+    assert form.format(number=500_000 // 8) in rendered.text
     assert "characters left out" in rendered.text
     assert len(rendered.text) < 2_100
+
+
+@pytest.mark.parametrize("size", [0, 60, 9_000])
+def test_no_part_of_a_key_is_shown_wherever_the_line_is_cut(size: int) -> None:
+    key = "sk-proj-Zq9vT4mW7xK/pL8nR3yB6hQ5"
+    line = '{"a": "' + "b " * size + f'", "key": "{key}", "c": [1,2,3], ' + "d " * size + "}"
+    at = line.index(key)
+    for column in range(max(1, at - 40), at + 60, 7):
+        for budget in range(10, 60, 3):
+            shown = _render(from_text(f"short\n{line}\nshort"), f"2:{column}", budget).text.replace(key, "")
+            assert not [key[start : start + 8] for start in range(len(key) - 7) if key[start : start + 8] in shown]
 
 
 def test_below_the_minimum_a_stub_says_what_is_missing() -> None:

@@ -26,7 +26,6 @@ from engine.log.events.codec import decode, encode
 from engine.log.events.conversation import AgentReasoning, AgentText, Attachment, ThinkingBlock, ToolCall, UserMessage
 from engine.log.events.execution import EffectAnswered, EffectRequested, StatementRecorded
 from engine.log.redaction import NO_SECRETS, SHORTEST, Redactor, marked_line, redact_event, redact_json, without_secrets
-from engine.log.redaction.needles import least_piece, secret_lines
 from engine.log.redaction.spellings import fold
 from engine.runtime.connection import CAPTURED_BYTES, Capture
 from engine.runtime.worker.sharing import short_repr
@@ -72,18 +71,6 @@ def pieces_of(secret: str, shown: str, size: int = SHORTEST) -> list[str]:
     return [piece for at in range(len(secret) - size + 1) if (piece := secret[at : at + size]) in shown]
 
 
-def left_of(secret: str, shown: str) -> list[bytes]:
-    """The pieces of the secret in what is shown that are too large to be left beside a cut."""
-    found = fold(shown.encode("utf-8", "surrogatepass"))
-    forms = [fold(text.encode("utf-8", "surrogatepass")) for text in (secret, *secret_lines(secret))]
-    sizes = [(form, least_piece(form)) for form in forms]
-    return [piece for form, size in sizes for piece in _slices(form, size) if piece in found]
-
-
-def _slices(data: bytes, size: int) -> list[bytes]:
-    return [data[at : at + size] for at in range(len(data) - size + 1)]
-
-
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_no_form_of_a_secret_passes(secret: str, form: Callable[[str], str]) -> None:
@@ -97,52 +84,33 @@ def test_no_form_of_a_secret_passes(secret: str, form: Callable[[str], str]) -> 
     assert pieces_of(text, shown, 12) == []
 
 
-@pytest.mark.parametrize("secret", [SECRETS["short"], SECRETS["lines"], SECRETS["quotes"], SECRETS["foreign"]])
-@pytest.mark.parametrize("offset", range(0, 60, 12))
-def test_no_cut_leaves_a_beginning_or_an_end(secret: str, offset: int) -> None:
-    redactor = Redactor([secret])
-    text = "." * offset + secret + "." * (100 - offset)
-    shown = [
-        cut_line(text, 80),
-        cut_end(text, 60, "in the file"),
-        cut_middle(text, 70),
-        short_repr(text),
-        short_repr({"key": [text, text]}),
-        short_repr(text.encode()),
-        cut_middle(json.dumps(repr(text)), 70),
-        f"[{offset} characters left out] {text[offset + 4 : offset + 40]} [9 characters left out]",
-        f"x {text[offset + 4 : offset + 40]}[...] y",
-    ]
-    assert [piece for each in shown for piece in left_of(secret, redactor.redact(each))] == []
-
-
 TOKEN = "sk-proj-Zq9vT4mW7xK2pL8nR3yB6hQ5"
 
 
-@pytest.mark.parametrize("known", [8, 12, 20, 24])
-def test_no_known_beginning_can_be_made_longer_by_trying_each_next_character(known: int) -> None:
+@pytest.mark.parametrize("size", range(1, len(TOKEN)))
+def test_no_piece_of_a_secret_is_replaced_because_that_would_tell_it(size: int) -> None:
     redactor = Redactor([TOKEN])
-    for size in range(4, known + 2):
-        for end in range(known + 1, known + 1 - 4, -1):
-            text = TOKEN[max(0, end - size) : end]
-            assert redactor.redact(f"…{text}…") == f"…{text}…"
-            assert not redactor.is_piece_at_an_end(text)
+    for text in (f"…{TOKEN[:size]}…", f"…{TOKEN[-size:]}…", f"[9 characters left out] {TOKEN[:size]} ..."):
+        assert redactor.redact(text) == text
 
 
-def test_the_signature_of_a_long_token_cannot_be_tried_out() -> None:
-    claims, signature = "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIi" * 60, "Zq9vT4mW7xK2pL8nR3yB6hQ5Zq9vT4mW7xK2pL8nR3y"
-    redactor = Redactor([f"{claims}.{signature}"])
-    for size in range(len(signature) - 9):
-        text = f"{claims}.{signature[:size]}"
-        assert redactor.redact(f"{text}…") == f"{text}…"
-
-
-def test_most_of_a_secret_beside_a_cut_is_replaced() -> None:
+def test_half_of_a_secret_at_an_end_of_a_part_of_a_file_is_noticed() -> None:
     redactor = Redactor([TOKEN])
-    assert redactor.redact(f"a {TOKEN[:28]}… b …{TOKEN[4:]} c {TOKEN[:27]}…") == f"a ***… b …*** c {TOKEN[:27]}…"
+    assert redactor.is_piece_at_an_end(f"text {TOKEN[:16]}")
+    assert redactor.is_piece_at_an_end(f"{TOKEN[16:]} text")
+    assert not redactor.is_piece_at_an_end(f"text {TOKEN[:15]}")
 
 
-@pytest.mark.parametrize("secret", [SECRETS["short"], TOKEN, "a" * 900 + "1" * 900])
+KEYS = [
+    SECRETS["short"],
+    TOKEN,
+    "a" * 400 + "1" * 90,
+    "wJalrXUtnFEMI/K7MDENG/bPxRfiCYzEXAMPLEKEY",
+    "4x$k9!m2@q7#z5^w8&b1*c3(v6)",
+]
+
+
+@pytest.mark.parametrize("secret", KEYS)
 @pytest.mark.parametrize("offset", range(0, 100, 7))
 def test_our_own_cuts_know_no_secret_and_leave_no_part_of_one(secret: str, offset: int) -> None:
     text = "- " * (offset // 2) + secret + " " + "- " * 50
@@ -163,12 +131,6 @@ def test_our_own_cuts_know_no_secret_and_leave_no_part_of_one(secret: str, offse
         capture.finish().text,
     ]
     assert [piece for each in shown if secret not in each for piece in pieces_of(secret, each)] == []
-
-
-def test_harmless_text_stays_beside_a_cut() -> None:
-    redactor = Redactor(["sk-0123456789abcdef"])
-    for text in ("some words…", "[5 characters left out] and more ...", "sk-...", "sk-0123…", "…abcdef"):
-        assert redactor.redact(text) == text
 
 
 def test_secrets_that_share_characters_are_taken_out_together() -> None:
@@ -236,13 +198,6 @@ def test_only_random_lines_of_a_secret_are_secret() -> None:
     redactor = Redactor([ACCOUNT])
     assert redactor.redact('  "type": "service_account",') == '  "type": "service_account",'
     assert redactor.redact(ACCOUNT.splitlines()[2]) == "  ***"
-
-
-def test_a_cut_of_a_passphrase_leaves_no_piece_with_blanks() -> None:
-    redactor = Redactor(["my pass phrase 42 with blanks"])
-    for text in ("my pass phrase 42 with bla…", "…ass phrase 42 with blanks", "'my pass' phrase 42 with bla…"):
-        assert left_of("my pass phrase 42 with blanks", text)
-        assert left_of("my pass phrase 42 with blanks", redactor.redact(text)) == []
 
 
 SECRET = "a-secret-of-mine"
@@ -505,7 +460,6 @@ SEARCHES: dict[str, Callable[[Redactor, str], bool]] = {
     "holds": Redactor.holds,
     "is_piece_at_an_end": Redactor.is_piece_at_an_end,
     "holds_in_json": lambda redactor, text: redactor.holds_in_json(text.encode()),
-    "may_change": lambda redactor, text: redactor.may_change(text.encode()),
     "storable": lambda redactor, text: redactor.storable(text.encode()) is None,
     "storable_json": lambda redactor, text: redactor.storable_json(text.encode()) is None,
     "storable_text": lambda redactor, text: redactor.storable_text(text) == b"***",
