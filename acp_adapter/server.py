@@ -143,6 +143,6 @@ def display_encoder(redactor: Redactor) -> Callable[[Any], bytes]:
 
     def encode_redacted(message: Any) -> bytes:
         line = encode(message)
-        return encode(redact_json(redactor, message, EXACT)) if redactor.may_change(line) else line
+        return encode(redact_json(redactor, message, EXACT)) if redactor.holds_in_json(line) else line
 
     return encode_redacted

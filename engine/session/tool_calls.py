@@ -466,6 +466,7 @@ class ToolCalls:
             before_digest=digest_of(change.before),
             after_digest=digest_of(change.after),
             withheld=" ".join(filter(None, (each.withheld for each in contents))),
+            protected=bool(change.protected),
         )
 
     def _content(self, data: bytes | None) -> _Content:
@@ -578,6 +579,7 @@ class ToolCalls:
                 before_mode=old.mode,
                 after_mode=new.mode,
                 source=name_text(sources.get(path) or ""),
+                protected=bool(act.protected),
             )
             if path == act.paths[-1]:
                 event = replace(event, changes=kept, note=note)

@@ -208,7 +208,8 @@ class FileWritten(Event, frozen=True, kw_only=True):
     `noticed`: the statement's own code, a command or a server wrote or removed it, not the host. `unshown`: it is not
     shown on its own, because a change of the file tree shows only its last name, and a call shows only the number of
     very many files. `unsure`: why it may be somebody else's change, which a rewind leaves as it is; usually empty.
-    `source`: the path that it had before, if it was moved here.
+    `source`: the path that it had before, if it was moved here. `protected`: other programs run it, and the user
+    allowed the change, so both contents are the user's choice.
     """
 
     kind: ClassVar[str] = "file_written"
@@ -229,6 +230,7 @@ class FileWritten(Event, frozen=True, kw_only=True):
     after_mode: int | None = None
     unsure: str = ""
     source: str = ""
+    protected: bool = False
 
 
 class CommandEnded(Event, frozen=True, kw_only=True):

@@ -6,8 +6,8 @@ bring it back (`why_unknown`).
 **The only copy stays.** If a file cannot go back under its earlier name, its content may still have the name to which
 it was moved. That one stays, too, though it could be restored (`OnlyCopies`, `leaving`).
 
-**A claim is no trust.** What an import or a statement says about a file, or wrote into it, is not put back into a file
-that other programs run: somebody could choose what they run (`Claims`).
+**A claim is no trust.** Once a model, a client or an import has had a part in a session, a file that other programs run
+gets only contents that the user has allowed there: somebody could choose what these programs run (`Claims`).
 
 **A client writes no such file at all**, whatever the log says (`without_protected`).
 
@@ -18,7 +18,7 @@ be known of the earlier content is judged by `log.file_history`. Used by `rewind
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Final
 
 import xxhash
@@ -89,10 +89,11 @@ class OnlyCopies:
 
 
 class Claims:
-    """Contents of which nobody knows that they are the user's: someone claims it, or a statement wrote them.
+    """Contents of which nobody knows that they are the user's choice.
 
-    In a session of the user alone there are none. Contents count under whatever name, because the user has seen one
-    only if the file was protected when it was written, and may have chosen the file since.
+    In a session of the user alone there are none. In another one, a statement, a program that it left running, or a
+    merge may have written any part of any content. So the user has chosen a content only if the file was protected when
+    it was written, because then the user was asked.
 
     Args:
         events: the whole log.
@@ -100,16 +101,21 @@ class Claims:
     """
 
     def __init__(self, events: Sequence[Event], facts: SessionFacts, *, is_way_back: bool = False) -> None:
+        self._is_foreign = facts.is_foreign
+        self._is_way_back = is_way_back
         self._paths: Container[str] = ()
-        self._digests: Container[str] = ()
+        self._allowed: Container[tuple[str, str]] = ()
         if facts.is_foreign:
             imported = facts.imported_at
             self._paths = {path for each in events for path in _claimed(each, is_imported=each.seq <= imported)}
-            self._digests = () if is_way_back else _written(events)
+            self._allowed = set(_allowed(events, imported))
 
     def has(self, file: FileToRestore) -> bool:
-        """Return whether what would come back is only claimed, or was written by a statement."""
-        return file.path in self._paths or file.wanted_digest in self._digests
+        """Return whether a content would come back that is only claimed, or that the user has not allowed there."""
+        if not self._is_foreign:
+            return False
+        is_allowed = self._is_way_back or file.wanted_digest in _NO_CONTENT
+        return file.path in self._paths or not (is_allowed or (file.path, file.wanted_digest) in self._allowed)
 
     def without_untrusted(self, found: Restorable, workspace: Workspace) -> Restorable:
         """Return the plan without protected files that would get a claimed content. Blocks."""
@@ -131,9 +137,11 @@ def _claimed(event: Event, *, is_imported: bool) -> Iterable[str]:
             return ()
 
 
-def _written(events: Iterable[Event]) -> Container[str]:
-    """Return the digests of what statements have written."""
-    return {event.after_digest for event in events if isinstance(event, FileWritten)}.difference(_NO_CONTENT)
+def _allowed(events: Iterable[Event], imported: int) -> Iterator[tuple[str, str]]:
+    """Yield the paths and digests of the contents that a protected file had when the user was asked about it."""
+    for event in events:
+        if isinstance(event, FileWritten) and event.protected and event.seq > imported:
+            yield from ((event.path, digest) for digest in (event.before_digest, event.after_digest))
 
 
 def without_protected(found: Restorable, workspace: Workspace) -> Restorable:

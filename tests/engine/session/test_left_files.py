@@ -104,15 +104,23 @@ def facts(by: str = "") -> SessionFacts:
     return found
 
 
-def test_statements_contents_are_claims_under_any_name() -> None:
-    events = [written("/a", "evil"), written("/b", ""), written("/c", "2d06800538d394c2")]
+def test_only_what_the_user_allowed_in_a_protected_file_is_no_claim() -> None:
+    events = [written("/a", "evil"), written("/.envrc", "allowed", protected=True, seq=Seq(20))]
     claims = Claims(events, facts("client"))
-    assert claims.has(file("/.envrc", wanted="evil"))
-    assert not claims.has(file("/a", wanted="before"))
+    assert [claims.has(file("/.envrc", wanted=each)) for each in ("before", "allowed")] == [False, False]
+    # A merge or a program that was left running may have written any other content.
+    assert [claims.has(file("/.envrc", wanted=each)) for each in ("evil", "another")] == [True, True]
+    assert claims.has(file("/a", wanted="before"))
+    assert claims.has(file("/b", wanted="allowed"))
     assert not claims.has(file("/.envrc", wanted=""))
     assert not claims.has(file("/.envrc", wanted="2d06800538d394c2"))
     assert not Claims(events, facts("client"), is_way_back=True).has(file("/.envrc", wanted="evil"))
     assert not Claims(events, facts()).has(file("/.envrc", wanted="evil"))
+
+
+def test_an_import_cannot_say_that_the_user_allowed_a_content() -> None:
+    claims = Claims([written("/.envrc", "evil", protected=True, seq=Seq(3))], facts("import"))
+    assert claims.has(file("/.envrc", wanted="evil"))
 
 
 def test_reported_and_imported_paths_are_claims() -> None:
@@ -130,8 +138,9 @@ def test_reported_and_imported_paths_are_claims() -> None:
 def test_claimed_contents_stay_out_of_protected_files(tmp_path: Path) -> None:
     workspace = Workspace(str(tmp_path))
     hook, plain = str(tmp_path / ".envrc"), str(tmp_path / "a")
-    claims = Claims([written("/x", "evil")], facts("client"))
+    claims = Claims([written(hook, "fine", protected=True)], facts("client"))
     found = Restorable((file(hook, wanted="evil"), file(plain, wanted="evil"), file(f"{hook}2", wanted="fine")), ())
+    assert claims.without_untrusted(Restorable((file(hook, wanted="fine"),), ()), workspace).left == ()
     kept = claims.without_untrusted(found, workspace)
     assert [each.path for each in kept.files] == [plain, f"{hook}2"]
     assert reasons(kept) == {hook: UNTRUSTED.format(why_protected(workspace, hook))}
