@@ -49,16 +49,16 @@ Subject = Literal[
 ]
 SUBJECTS: Final[tuple[Subject, ...]] = get_args(Subject)
 
-_TERMINALS: Final = "what a client starts, Rewindow can neither end nor redact nor undo; the agent runs commands itself"
-_PROVIDERS: Final = "an editor gives addresses and keys to the agent's environment, see [models](models.md)"
-_PROXY: Final = "for programs between an editor and an agent, which Rewindow is not"
-_SUBAGENTS: Final = "Rewindow has no agents below its own"
-_TUNNEL: Final = "servers behind the editor are not reached; the error of `session/new` says so"
-_ADDRESSES: Final = "no question sends the user to an address"
-_OVERRIDE: Final = "a system prompt is added to the agent's own instructions, which explain how statements run"
-_CANCELLED_WITH_THE_TURN: Final = "`session/cancel` ends what a turn runs; no call or command goes on beside it"
+_TERMINALS: Final = "the agent runs commands itself, because it could not end, redact or undo programs of the client"
+_PROVIDERS: Final = "providers are configured in the agent's environment, see [models](models.md)"
+_PROXY: Final = "this method is for programs between an editor and an agent, and Rewindow is an agent"
+_SUBAGENTS: Final = "Rewindow starts no subagents"
+_TUNNEL: Final = "Rewindow does not connect to servers through the editor. The error of `session/new` says so"
+_ADDRESSES: Final = "Rewindow does not send the user to a web page in a question"
+_OVERRIDE: Final = "a system prompt is only appended, because the agent's own instructions explain how statements run"
+_CANCELLED_WITH_THE_TURN: Final = "`session/cancel` ends everything that a turn runs"
 WHY: Final[Mapping[str, str]] = {
-    "auth/status_update": "clients ask with `auth/status`",
+    "auth/status_update": "clients request the status with `auth/status`",
     "providers/list": _PROVIDERS,
     "providers/set": _PROVIDERS,
     "providers/disable": _PROVIDERS,
@@ -74,17 +74,17 @@ WHY: Final[Mapping[str, str]] = {
     "terminal/kill": _TERMINALS,
     "terminal/release": _TERMINALS,
     "user_message_chunk": "version 2 gets whole messages of the user (`user_message`)",
-    "tool_call_content_chunk": "content is sent whole, and output by `terminal_output_chunk`",
+    "tool_call_content_chunk": "content is sent whole, and output is sent by `terminal_output_chunk`",
     "plan_update": "in version 1, `plan` has the same content, and every client knows it",
     "plan_removed": "an empty `plan` removes it",
     "compaction_summary_chunk": "a summary is sent whole",
     "subagent_update": _SUBAGENTS,
     "session_message": _SUBAGENTS,
     "session_message_chunk": _SUBAGENTS,
-    "terminal": "only for clients that draw terminals for an agent's commands (`terminal_output` in `_meta`)",
-    "audio": "recordings in a prompt are named in its text",
-    "promptCapabilities.audio": "recordings in a prompt are named in its text",
-    "session.prompt.audio": "recordings in a prompt are named in its text",
+    "terminal": "sent only to clients that draw terminals for an agent's commands (`terminal_output` in `_meta`)",
+    "audio": "Rewindow does not use recordings, and only names them in the text of the prompt",
+    "promptCapabilities.audio": "Rewindow does not use recordings, and only names them in the text of the prompt",
+    "session.prompt.audio": "Rewindow does not use recordings, and only names them in the text of the prompt",
     "mcpCapabilities.acp": _TUNNEL,
     "session.mcp.acp": _TUNNEL,
     "session.systemPrompt.mode": _OVERRIDE,
@@ -92,12 +92,12 @@ WHY: Final[Mapping[str, str]] = {
     "sessionCapabilities.systemPrompt.mode": _OVERRIDE,
     "sessionCapabilities.systemPrompt.mode.override": _OVERRIDE,
     "providers": _PROVIDERS,
-    "session": "only its parts say something",
-    "auth": "only its parts say something",
-    "session.configOptions": "only its parts say something",
+    "session": "this name only groups other capabilities",
+    "auth": "this name only groups other capabilities",
+    "session.configOptions": "this name only groups other capabilities",
     "subagents": _SUBAGENTS,
     "plan": "`plan` is sent to every client",
-    "elicitation": "only its parts say something",
+    "elicitation": "this name only groups other capabilities",
     "elicitation.url": _ADDRESSES,
 }
 """Why a name is not served or used by a version that has it."""
