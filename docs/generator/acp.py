@@ -111,7 +111,6 @@ its schema. Rewindow speaks both versions. It answers `initialize` with version 
 with version 2 to clients that ask for a higher version.
 
 This page lists every method, update, kind of content and capability of the schemas. The columns of the tables:
-
 - `since`: the oldest edition that has the name
 - `1` and `2`: whether Rewindow supports the name in this version. A dash means that the version does not have the name
 - the last column: the reason if Rewindow does not support it

@@ -75,7 +75,6 @@ lists results for other programs.
 ## Keys
 
 Reports and messages contain no keys. `***` replaces these values:
-
 - of [environment variables whose names look secret](configuration.md#secrets)
 - of `--env`
 - of options, assignments, headers, URLs and JSON with secret names on the program's command line (`-- env API_KEY=x
@@ -107,7 +106,6 @@ capability that a server does not support.
 
 The suite calls tools that have the annotation `readOnlyHint`. It makes the arguments from the tools' schemas. These
 options change that:
-
 - `--tool NAME --arguments JSON` names another tool.
 - `--slow-tool` names a tool that takes seconds, for tests of cancels and progress.
 - `--allow-destructive` allows all tools.
@@ -155,7 +153,6 @@ executable without arguments. This executable plays the agent of one scenario:
 ```
 rewindow-conformance acp-client -- my-client --agent {agent} "Hello."
 ```
-
 - Each time it is started, the client must start its agent, open a session and send one prompt, without user input. It
   may exit after its turn or keep running.
 - For clients that need a working directory, `{cwd}` is replaced by an empty directory.
@@ -165,7 +162,6 @@ rewindow-conformance acp-client -- my-client --agent {agent} "Hello."
   the action counts as not done.
 
 An editor cannot be restarted so often, so you test it from its own chat:
-
 1. Run `rewindow-conformance acp-client --editor`. It prints a path.
 2. Enter this path in the editor as an agent command, and open a chat.
 3. Type `all`, the id of a requirement, or the name of a scenario. The chat shows the results.
@@ -174,7 +170,6 @@ An editor cannot be restarted so often, so you test it from its own chat:
 ## What the suite cannot test
 
 For agents, the messages do not show this:
-
 - whether an agent respects a capability that the client omits, except in calls and updates
 - whether relative paths are resolved against `cwd`, and whether tools stay within it
 - whether a plan is complete
@@ -182,13 +177,11 @@ For agents, the messages do not show this:
 - HTTP transports of MCP servers
 
 For clients:
-
 - what people see: whether a plan is replaced as a whole, whether updates are shown, whether a tool call's terminal
   stays visible after its release, whether tool calls of a cancelled turn are marked
 - actions that a client performs only at its user's request, such as reading session lists page by page
 
 For MCP servers:
-
 - behaviour that messages do not show: access controls, rate limits, sanitizing of tool output
 - behaviour that needs a client with more capabilities than the suite has: sampling, elicitation, roots
 - tasks, which are experimental in 2025-11-25 and an extension in 2026-07-28

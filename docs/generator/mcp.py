@@ -40,7 +40,6 @@ statement begins, and the number of restored files. A cancelled request changes 
 
 Some calls may take long: `run`, `replay`, `rewind`, and `tick` with `wait`. After half a second they return a *task*,
 if the client declares the extension `io.modelcontextprotocol/tasks` of 2026-07-28 in its request.
-
 - `tasks/get` returns the progress as `statusMessage`, then the result. A task is deleted 30 minutes after it starts or
   10 minutes after it ends, whichever is later.
 - `tasks/cancel` stops the task.
@@ -70,7 +69,6 @@ The formats of Cursor and VS Code follow their documentation, and are not tested
 
 With `--allow-run`, the server also offers the tools `run`, `rewind` and `replay`. `run` runs Python in a
 [sandbox](sandbox.md):
-
 - Python can write only below the roots and in a scratch directory.
 - Python can read all your files.
 - Python has no network. `--network` allows TCP.
@@ -87,7 +85,6 @@ listens on another address.
 ### The token
 
 Each request needs a bearer token, because other users of the machine can reach the port.
-
 - The first start generates a token and writes it to `mcp-token` in the [state directory](configuration.md). Only you
   can read this file.
 - `--token-file FILE` or the environment variable `REWINDOW_MCP_TOKEN` sets another token, of at least 16 characters.
