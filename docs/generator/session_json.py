@@ -17,24 +17,24 @@ from engine.session.session_json.texts import INLINE
 _HEAD: Final = f"""\
 # A session as JSON
 
-*Generated from `engine/session/session_json/shapes.py` by `make docs`; a test fails when it is out of date.*
+*Generated from `engine/session/session_json/shapes.py` by `make docs`. A test fails when it is out of date.*
 
-`rewindow show SESSION --json` prints everything that people look at in a session as one JSON object: statements on all
-branches with their runs, files with their histories, the conversation, what models were sent and what it took. It is
-computed from the session's [events](events.md), without running anything, and contains no known secret. The page of a
-session reads the same.
+`rewindow show SESSION --json` prints a session as one JSON object. The object has the statements on all branches with
+their runs, the files with their histories, and the conversation. It also has the texts and the costs of model calls.
+Rewindow computes it from the session's [events](events.md), and runs nothing. It contains no known secret.
 
 ```
 $ rewindow show ses_0193f2a1 --json | jq '.statements[] | .source.text'
 $ rewindow show ses_0193f2a1 --json | jq '.files[] | {{name, changes: [.changes[].statement]}}'
 ```
 
-- Each table is a list of entries with a unique `key`, oldest first. Entries refer to others by their keys.
-- A field that is missing has its default: `""`, `0`, `false`, an empty list or object, or nothing.
-- A long text is there once. An entry has its first {INLINE:,} characters, and the digest of the whole, which is in
-  `contents`. So are contents of files, prompts and pictures.
+These rules apply to the whole object:
+- Each table is a list of entries with a unique `key`, oldest first. Entries refer to other entries by their keys.
+- A missing field has its default: `""`, `0`, `false`, an empty list or object, or nothing.
+- A long text is stored once, in `contents`. An entry has its first {INLINE:,} characters, and the digest of the whole text.
+  Contents of files, prompts and pictures are in `contents` too.
 - Events of these kinds have no entry, because only replays and rebuilds need them: LEFT_OUT_KINDS.
-- The value of `schema` is `{shapes.SCHEMA}`. Later versions may add fields, tables and words, under the same name.
+- The value of `schema` is `{shapes.SCHEMA}`. Later versions may add fields, tables and values, under the same name.
 """
 _DOCUMENT: Final = """\
 ## The document
