@@ -31,7 +31,7 @@ $ rewindow show ses_0193f2a1 --json | jq '.files[] | {{name, changes: [.changes[
 These rules apply to the whole object:
 - Each table is a list of entries with a unique `key`, oldest first. Entries refer to other entries by their keys.
 - A missing field has its default: `""`, `0`, `false`, an empty list or object, or nothing.
-- A long text is stored once, in `contents`. An entry has its first {INLINE:,} characters, and the digest of the whole text.
+- A long text is stored once, in `contents`. An entry has its first {INLINE:,} characters, and the digest of the whole.
   Contents of files, prompts and pictures are in `contents` too.
 - Events of these kinds have no entry, because only replays and rebuilds need them: LEFT_OUT_KINDS.
 - The value of `schema` is `{shapes.SCHEMA}`. Later versions may add fields, tables and values, under the same name.
