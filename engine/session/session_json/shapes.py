@@ -22,9 +22,9 @@ SCHEMA: Final = "session/1"
 
 
 class Text(Struct, frozen=True, omit_defaults=True):
-    """A text. If `digest` is there, `text` is only its beginning, and the whole is the content of that digest.
+    """A text. If it is long, `text` is only its beginning.
 
-    `size` is then the length of the whole in characters.
+    The whole text is then in `contents`, under `digest`, and `size` is its length in characters.
     """
 
     text: str
@@ -33,7 +33,7 @@ class Text(Struct, frozen=True, omit_defaults=True):
 
 
 class PictureEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A picture; its bytes are the content of `digest`. Without one, `problem` says why."""
+    """A picture. Its bytes are in `contents`, under `digest`. If there is no `digest`, `problem` says why."""
 
     name: str
     media_type: str = ""
@@ -45,7 +45,10 @@ class PictureEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SpentEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What some model calls took, in the provider's tokens. `unpriced` of them have no known price."""
+    """The costs of some model calls, in tokens by the provider's counts, and in dollars.
+
+    `unpriced` is the number of calls whose price is unknown.
+    """
 
     calls: int = 0
     input_tokens: int = 0
@@ -56,10 +59,13 @@ class SpentEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SessionHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The session. Times are seconds since the epoch; `events` is the number of events that the document covers.
+    """The session. Times are seconds since the epoch.
 
-    `branch` is the active branch. `is_running`: a request had not ended. `spent` has all model calls, those for
-    summaries too, and `models` the same by model ("" for calls whose log does not name it).
+    - `events`: the number of events on the log that the document covers.
+    - `branch`: the active branch.
+    - `is_running`: whether a request has not ended yet.
+    - `spent`: the costs of all model calls, including those for summaries.
+    - `models`: the same for each model. The key is "" for calls whose log does not name the model.
     """
 
     session_id: str
@@ -82,10 +88,13 @@ class SessionHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BranchEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A branch: the path of `parent` before the position `before`, then the entries that have its name as `branch`.
+    """A branch: the path of `parent` before the position `before`, then the branch's own entries.
 
-    So an entry is on a branch if its `branch` is that one; or an ancestor, and its `key` is smaller than each `before`
-    on the way. `shared` is the number of the last statement in common with `parent`, `last` that of the branch's last.
+    An entry is on a branch in two cases: its field `branch` names that branch, or it names an ancestor of it, and the
+    entry's `key` is smaller than each `before` on the way from the branch to the ancestor.
+
+    - `shared`: the number of the last statement that the branch shares with `parent`.
+    - `last`: the number of the branch's last statement.
     """
 
     key: str
@@ -97,13 +106,17 @@ class BranchEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StatementEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A statement. `index` is its number on its branch, from 1; on two branches a number can be two statements.
+    """A statement. `index` is its number on its branch, from 1.
 
-    `by`: a `model` wrote it, or the `user` in a prompt; it came from `outside` a request (`/run`, a program); or the
-    `session` itself ran it (`kind` is `meta`). `is_withheld`: its source contained a secret, so it cannot run again.
-    `omitted` says, by branch, whether the namespace leaves it out there. `executions` are keys of executions, oldest
-    first. `before` and `after` are keys of the conversation: what was said between the previous statement and this one,
-    and from this one to the next.
+    Two branches may have different statements with the same number.
+
+    - `by`: who ran it. A `model` wrote it, the `user` typed it as a prompt, it came from `outside` a request (`/run`, a
+      program), or the `session` itself ran it (`kind` is `meta`).
+    - `is_withheld`: its source contained a secret, so it cannot run again.
+    - `omitted`: by branch, whether the namespace leaves out the statement there.
+    - `executions`: keys of its executions, oldest first.
+    - `before`: keys of the conversation between the previous statement and this one.
+    - `after`: keys of the conversation between this statement and the next one.
     """
 
     key: int
@@ -140,9 +153,10 @@ class ErrorEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class NameEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A name that an execution bound or deleted. `value` is a short repr, `before` the same of the earlier value.
+    """A name that an execution bound or deleted. `value` is a short repr, `before` a short repr of the earlier value.
 
-    `mutated`: the object changed in place. `unknown`: it may have changed, and `reason` says why that is not known.
+    - `mutated`: the object changed in place.
+    - `unknown` (as `change`): the object may have changed. `reason` says why that is not known.
     """
 
     name: str
@@ -156,10 +170,13 @@ class NameEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RenderEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A view or group as an execution showed it. `budget` is in tokens, 0 for all; `level` is the level of detail.
+    """The text of a view or group in the result of an execution.
 
-    Lines `first_line` to `last_line` of `lines` are shown. `follows` says how it follows its file. `revision` is the
-    digest of the file's content.
+    - `budget`: in tokens, 0 for no limit.
+    - `level`: the level of detail.
+    - `first_line`, `last_line`: the lines that are shown, of `lines` in all.
+    - `follows`: how the view or group follows its file.
+    - `revision`: the digest of the file's content.
     """
 
     handle: str
@@ -178,7 +195,7 @@ class RenderEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EffectEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that a statement asked of the session, such as a tool. `error` says that it was refused or failed."""
+    """A request of a statement to the host, such as a tool call. `error` says that it was refused or failed."""
 
     ordinal: int
     operation: str
@@ -187,7 +204,10 @@ class EffectEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CommandEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A program that ran for a statement. `code` is its exit code; without one, `signal`, `timed_out` or `reason`."""
+    """A program that ran for a statement. `code` is its exit code.
+
+    If there is no exit code, `signal`, `timed_out` or `reason` says how the program ended.
+    """
 
     call: str
     command: Text
@@ -202,7 +222,7 @@ class CommandEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DivergenceEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One aspect in which an execution differs from the execution with the id `against`; `text` says it in words."""
+    """A difference between an execution and the earlier one with the id `against`. `text` describes it."""
 
     aspect: str
     before: str
@@ -212,12 +232,15 @@ class DivergenceEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ExecutionEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One run of the statement with the key `statement`. `status` is `running` until it ends.
+    """A run of the statement with the key `statement`. `status` is `running` until it ends.
 
-    `mode` is the kind of replay, absent for a first run; `against` is the id of the execution that a replay is compared
-    with. `counts`: the namespace includes it. `answered`: its effects were answered from the record. `value` is the
-    repr of the last expression; readers show `markdown` in its place if it is there. `files` are keys of changes in the
-    table `files`. `checkpoint`: the namespace after it was kept for a while.
+    - `mode`: the kind of replay, absent for a first run.
+    - `against`: the id of the execution that a replay is compared with.
+    - `counts`: the namespace has the variables of this execution.
+    - `answered`: its tools returned the recorded answers.
+    - `value`: the repr of the last expression. If there is `markdown`, show that instead.
+    - `files`: keys of changes in the table `files`.
+    - `checkpoint`: a checkpoint was taken after it.
     """
 
     key: int
@@ -249,9 +272,10 @@ class ExecutionEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RegionEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A region of a file that changed, with context, from line `line` of the old text on. `old` is absent for no file.
+    """A changed region of a file, with context. It begins at line `line` of the old text.
 
-    `more_added` and `more_removed` count lines of the change that are not shown.
+    - `old`: absent if there was no file.
+    - `more_added`, `more_removed`: the numbers of lines of the change that are not shown.
     """
 
     line: int
@@ -262,13 +286,17 @@ class RegionEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FileChangeEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One change of a file. `by`: a `statement`, a `rewind` (or undo), or `others`, as a tick found.
+    """A change of a file.
 
-    `before` and `after` are the digests of its contents, absent for no file and for a content that is not kept.
-    `before_hash` and `after_hash` identify them anyway; empty for no file. `regions` is the difference. `note` says why
-    there is none. `is_noticed`: the statement's own code or a command did it, not a tool. `unsure`: why it may be
-    somebody else's. `moved_from` is its earlier path. `is_withheld`: a content had a secret. `text` is the line of the
-    change feed, for `others`.
+    - `by`: a `statement`, a `rewind` (or an undo), or `others`, whose change a tick found.
+    - `before`, `after`: digests, for `contents`. Absent if there was no file, or the content is not stored.
+    - `before_hash`, `after_hash`: identify the contents even if they are not stored. Empty if there was no file.
+    - `regions`: the difference. If there is none, `note` says why.
+    - `is_noticed`: the statement's own code or a command made the change, not a tool.
+    - `unsure`: why somebody else may have made the change.
+    - `moved_from`: the earlier path of the file.
+    - `is_withheld`: a content had a secret.
+    - `text`: for `others`, the line of the change feed.
     """
 
     key: str
@@ -313,19 +341,20 @@ class AttachmentEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ItemEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An item of the conversation, by `type`.
+    """An item of the conversation. Its `type` is one of these:
 
-    - `user`: a prompt. `kind` is direct, steer or follow_up. `expansion` is what models read in place of `text`.
-    - `reply`, `reasoning`: the model's words.
-    - `call`: a call of `tool` with `arguments` as JSON; `title` is a line about it. `parent` is the call of the
-      statement that made it. `is_typed`: the user wrote the statement.
+    - `user`: a prompt. `kind` is direct, steer or follow_up. Models read `expansion` instead of `text`, if it is there.
+    - `reply`, `reasoning`: text of the model.
+    - `call`: a call of `tool` with `arguments` as JSON. `title` describes it in a line. If a statement made the call,
+      `parent` is the call of that statement. `is_typed`: the user wrote the statement.
     - `result`: the result of the call `call`, with its `status`.
-    - `rerender`: `text` replaces the result of `call` for models from here on.
+    - `rerender`: from here on, `text` replaces the result of `call` for models.
     - `stop`: the request ended, with `status` (completed, interrupted, error), `cause` and `text`.
     - `summary`: `text` replaced `forgotten` events for models.
-    - `queued`, `withdrawn`: a prompt began to wait, or will not run; `message` is its id.
+    - `queued`, `withdrawn`: a prompt began to wait, or will not run. `message` is its id.
 
-    `is_aside`: not for models, such as a slash command and its answer. `response` groups what one reply said.
+    `is_aside`: models do not read the item, such as a slash command and its answer. Items of one reply have the same
+    `response`.
     """
 
     key: int
@@ -354,9 +383,10 @@ class ItemEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MessageEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message as models were sent it. `event` is the id of its event, as `rewindow show --projection` prints it.
+    """A message that was sent to models. `event` is the id of its event, as in `rewindow show --projection`.
 
-    `is_shortened`: a shorter text was sent than the event has. `problem` says why the text is missing.
+    - `is_shortened`: the text that was sent is shorter than the event's text.
+    - `problem`: why the text is missing.
     """
 
     key: int
@@ -368,9 +398,9 @@ class MessageEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HandleTokens(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The tokens of one handle's renders in a model call.
+    """The tokens of the texts of one view or group in a model call.
 
-    `name` is the variable that holds the handle at the end of its branch, else its id.
+    `name` is the variable that has the view or group at the end of its branch, otherwise its id.
     """
 
     handle: str
@@ -380,13 +410,17 @@ class HandleTokens(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CallEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A model call; `key` is its number, from 1. What was sent is, in this order: instructions, messages, tail.
+    """A model call. `key` is its number, from 1. The prompt consists of instructions, messages and tail, in this order.
 
-    Its messages are the first `kept` messages of the call before, then `messages`, keys of the table `messages`.
-    `instructions` and `tail` are digests of contents, absent if empty. Tokens are counted exactly: `used` of at most
-    `size`; `sections` adds up to `used`, in the order of the prompt; `handles` is the part of the largest handles.
-    `shared` counts the first tokens that equal the call before. The provider's own counts are `input_tokens`, of which
-    `cached_tokens` came from its cache, and `output_tokens`. `answered` is absent if unknown, or still under way.
+    - `instructions`, `tail`: digests of contents, absent if empty.
+    - `messages`: keys of the table `messages`. The prompt has the first `kept` messages of the last call, then these.
+    - `used`, `size`: the tokens of the prompt, counted exactly, and their limit.
+    - `sections`: the tokens of each part, in the order of the prompt. Their sum is `used`.
+    - `handles`: the tokens of the largest views and groups.
+    - `shared`: the number of first tokens that are the same as in the previous call.
+    - `input_tokens`, `cached_tokens`, `output_tokens`: the provider's own counts. `cached_tokens` are part of
+      `input_tokens` and came from its cache.
+    - `answered`: absent if it is unknown, or while the call runs.
     """
 
     key: int
@@ -423,10 +457,10 @@ class HandleChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HandleEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A view or group. `handle` is its id, `name` the variable that first held it.
+    """A view or group. `handle` is its id, `name` the variable that first had it.
 
-    `title`, `level`, `budget`, `tokens`, `follows` and `revision` are those of its last render, at `shown_at`. `unread`
-    is the number of changes of its content since then: it is stale unless that is 0.
+    - `title`, `level`, `budget`, `tokens`, `follows`, `revision`: those of its last text in a result, at `shown_at`.
+    - `unread`: the number of changes of its content since then. If it is not 0, that text is out of date.
     """
 
     key: int
@@ -450,7 +484,7 @@ class HandleEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StepCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A call in a step: keys of its call and its result, which is absent while the call is open."""
+    """A call in a step: the key of the call, and the key of its result. The result is absent while the call runs."""
 
     call: int
     result: int | None = None
@@ -466,8 +500,8 @@ class StepGroup(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class StepEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A step of a request: a message of the user (`non-steer`, `steer`), or an `ai-block`.
 
-    Numbers are keys of the conversation. A block has at most one `text`, the statements called after it, and groups of
-    other calls.
+    The numbers are keys of the conversation. An `ai-block` has at most one `text`, then statements, and
+    groups of other calls.
     """
 
     type: Literal["non-steer", "steer", "ai-block"]
@@ -478,7 +512,7 @@ class StepEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RoundEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A model's input and output, as keys of the conversation; `round` counts from 1 in the request."""
+    """The input and output of a model, as keys of the conversation. `round` counts from 1 in the request."""
 
     round: int
     response: str = ""
@@ -487,10 +521,12 @@ class RoundEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RequestEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A request of the user with everything up to its stop. `key` is its branch and its number there: `main/3`.
+    """A request of the user, with everything up to its stop. `key` is its branch and its number there: `main/3`.
 
-    A branch has the requests of its parent up to where it begins, and those with its own name. `root` and `stop` are
-    keys of the conversation; `stop` is absent while it runs. `unread` is the last input, if no output follows it.
+    A branch has its own requests, and those of its parent up to the position where it begins.
+
+    - `root`, `stop`: keys of the conversation. `stop` is absent while the request runs.
+    - `unread`: the last input, if no output follows it.
     """
 
     key: str
@@ -506,10 +542,11 @@ class RequestEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class QuestionEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A permission that was asked for the call `call`, or decided without asking.
+    """A question for permission of the call `call`, or a decision without a question.
 
-    `outcome` is allowed, rejected or cancelled; it is absent while the question waits. `scope` says what a remembered
-    answer covers; `rest`: it covers the other file changes of the statement.
+    - `outcome`: allowed, rejected or cancelled. It is absent while the question waits.
+    - `scope`: what a remembered answer covers.
+    - `rest`: the answer also covers the other file changes of the statement.
     """
 
     key: int
@@ -532,14 +569,16 @@ class RestoredFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MoveEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A move in time, by `type`.
+    """A change of the session's place on the timeline. Its `type` is one of these:
 
-    - `branch`: `to` was created from `origin` at position `before`.
-    - `switch`: `to` became the active branch instead of `origin`; `statement` is the last statement on it.
-    - `rewind`: files went back to their state after `statement` (0: the beginning). `restored` and `left` are there
-      once it ended. `is_undo`, `is_redo`: only the files of one execution. `is_cancelled`: it was given up.
-    - `replay`, `edit`: statements `first` to `last` ran again, or after a new source of `first`. `outcome` is absent
-      while they run, and `detail` says why they did not complete.
+    - `branch`: `to` was created from `origin` at the position `before`.
+    - `switch`: `to` became the active branch instead of `origin`. `statement` is the number of its last statement.
+    - `rewind`: files were restored to their state after `statement` (0: the beginning). `restored` and `left` are there
+      when it has ended. `is_undo`, `is_redo`: only the files of one execution. `is_cancelled`: it was cancelled.
+    - `replay`: the statements `first` to `last` ran again.
+    - `edit`: statement `first` got a new source, and the statements up to `last` ran after it.
+
+    For a replay and an edit, `outcome` is absent while they run. `detail` says why they did not complete.
     """
 
     key: int
@@ -564,7 +603,7 @@ class MoveEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class NoteEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Any other event, such as a change of the mode: its `kind` and its fields, as `docs/events.md` describes them.
+    """An event of another kind, such as a change of the mode: its `kind` and its fields, as in `docs/events.md`.
 
     A string of more than 1,000 characters is a `Text`.
     """
@@ -577,7 +616,7 @@ class NoteEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Content(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A content by its digest: a `text`, or `data`, bytes in base64. Otherwise `left_out` says why it is missing."""
+    """A content: a `text`, or `data`, its bytes in base64. If both are missing, `left_out` says why."""
 
     text: str | None = None
     data: str | None = None
