@@ -77,7 +77,8 @@ def _all() -> Iterator[type[msgspec.Struct]]:
 
 def _shapes() -> Iterator[str]:
     for shape in _all():
-        yield f"## {shape.__name__}\n\n{cleandoc(shape.__doc__ or '')}\n\n```ts\n{_interface(shape)}```\n"
+        meaning = cleandoc(shape.__doc__ or "").replace("\n\n- ", "\n- ")
+        yield f"## {shape.__name__}\n\n{meaning}\n\n```ts\n{_interface(shape)}```\n"
 
 
 def _interface(shape: type[msgspec.Struct]) -> str:

@@ -90,7 +90,7 @@ class SessionHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class BranchEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A branch: the path of `parent` before the position `before`, then the branch's own entries.
 
-    To find the entries on a branch, go from the branch to its parent, and so on to the first branch. Its own
+    To find the entries on a branch, go from the branch to its parent, and so on to the first branch. The branch's own
     entries are always on it. An entry of an ancestor is on it if its `key` is smaller than each `before` on the way.
 
     - `shared`: the number of the last statement that the branch shares with `parent`.
