@@ -55,6 +55,7 @@ _PROCFS: Final = 0x9FA0
 """PROC_SUPER_MAGIC, statfs(2)."""
 _MOST_LINKS: Final = 40
 """The kernel's own limit."""
+OUTSIDE: Final = "the path is outside the workspace"
 _IS_OWN: Final = "this path holds Rewindow's sessions and keys; statements cannot use it"
 _KINDS: Final = {
     stat.S_IFIFO: "a named pipe",
@@ -442,7 +443,7 @@ def _check_inside(place: str, roots: tuple[str, ...]) -> None:
             if is_own(place, root):
                 raise PermissionError(errno.EACCES, _IS_OWN, place)
             return
-    raise PermissionError(errno.EACCES, f"the path is outside the workspace {roots[0]}", place)
+    raise PermissionError(errno.EACCES, f"{OUTSIDE} {roots[0]}", place)
 
 
 def _check_around(place: str) -> None:

@@ -47,11 +47,11 @@ _SLIGHT: Final = 1 << 20
 """Bytes that are added to the memory of each checkpoint when their worth is compared: those of the process itself."""
 _FIRST_TO_GO: Final = "1000"
 """The kernel kills a process with this `oom_score_adj` before all others."""
-TOO_LARGE: Final = "all of them held too much memory"
+TOO_LARGE: Final = "the checkpoints together used too much memory"
 SHORT: Final = "the system was short of memory"
-TOO_MANY: Final = "other sessions have checkpoints that are worth more"
-NO_IDS: Final = "more than half of the processes are running that a control group may have"
-NO_ROOM: Final = "the variables hold more than half of the memory that is free"
+TOO_MANY: Final = "the memory went to more valuable checkpoints of other sessions"
+NO_IDS: Final = "more than half of the processes that the control group allows are running"
+NO_ROOM: Final = "the variables use more than half of the free memory"
 _KIB: Final = 1024
 _SYSTEM: Final = Path("/")
 

@@ -59,7 +59,7 @@ _RECORD: Final = 1 << 16
 _MAKING_SECONDS: Final = 5.0
 """Time for a worker to make a checkpoint. After it, the checkpoint counts as failed."""
 _SETTLE_SECONDS: Final = 1.0
-_SURPLUS: Final = "newer ones are kept"
+_SURPLUS: Final = "newer checkpoints are kept instead"
 
 
 class Checkpoints:

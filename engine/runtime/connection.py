@@ -153,7 +153,7 @@ class Connection(ABC):
     def _hear_kept(self) -> Kept | Death | None:
         message = None if self._kept is not None else self._next()
         if message is not None and not isinstance(message, Death):
-            self.violate(f"{type(message).__name__} between two requests")
+            self.violate(f"unexpected {type(message).__name__} between two requests")
             return None
         return self._kept or message
 
@@ -262,7 +262,7 @@ class Connection(ABC):
         self._notices += 1
         # Twice the limit, because several threads may each send the last one at the same time.
         if self._notices > 2 * TOUCHED_FILES:
-            raise ProtocolError("a statement reported more files than it may")
+            raise ProtocolError("a statement reported too many files")
         number = message.number
         self._touched(message.path, lambda: self._answer_notice(number))
 
@@ -276,7 +276,7 @@ class Connection(ABC):
         if self._kept is not None:
             raise ProtocolError("values of one execution were sent twice")
         if len(message.groups) > KEPT_GROUPS or sum(len(group.data) for group in message.groups) > KEPT_BYTES:
-            raise ProtocolError("more values than may be sent unasked")
+            raise ProtocolError("the worker sent too many values without a request")
         self._kept = message
 
     def _cause(self, death: Death) -> Death:

@@ -117,12 +117,12 @@ class ControlChannel:
         # A process that was not forked yet needs no report. The zygote may still be loading, and others need it. It
         # finds the closed control channel when it handles the request.
         if not self.forked and time.monotonic() - self._requested_at < _FORK_SECONDS:
-            return Death(f"{self._who} was not needed any more when its parent could start it")
+            return Death(f"{self._who} was no longer needed when its parent could start it")
         # A busy parent has other workers, which must not end for that.
         if self.pid is not None and not self._zygote.stopped and self._zygote.kill_worker(self.pid, self._brand):
             return Death(f"{self._who} was killed, and its parent was too busy to say how it ended")
         self._zygote.kill()
-        return Death(f"the parent of {self._who} did not answer and was ended")
+        return Death(f"the parent of {self._who} did not respond and was killed")
 
     def close(self) -> None:
         """Close the socket. The zygote then ends a process that still runs."""
@@ -152,7 +152,7 @@ class ControlChannel:
         self._outbox.stop_reading()
         if self.death is None:
             self._zygote.sweep(self._brand)
-            self.death = Death(f"the parent of {self._who} died, and {self._who} with it", again=not self.forked)
+            self.death = Death(f"{self._who} died together with its parent", again=not self.forked)
 
 
 class Outbox:

@@ -23,11 +23,11 @@ from .worker.handles.outlines import exchange
 
 SECONDS: Final = 20.0
 """The time limit of one answer. The process itself has five seconds of processor time."""
-UNKNOWN_KIND: Final = "only PNG, JPEG, GIF and WebP are read as pictures"
-TOO_LONG: Final = f"its file is longer than {LARGEST_BYTES // 1_000_000} MB"
+UNKNOWN_KIND: Final = "only PNG, JPEG, GIF and WebP are supported as pictures"
+TOO_LONG: Final = f"the file is longer than {LARGEST_BYTES // 1000000} MB"
 NO_DECODER: Final = "the process that decodes pictures is not available"
-ENDED: Final = "decoding it took too much time or memory"
-BROKEN: Final = "it cannot be read"
+ENDED: Final = "decoding the picture took too much time or memory"
+BROKEN: Final = "the picture cannot be read"
 
 
 class DecodedPicture(Struct, frozen=True):

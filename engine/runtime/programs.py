@@ -326,7 +326,7 @@ class ForkedProgram:
                 ours.callback(program.close)
                 program._control.begin(asked)
             except FrameTooLargeError as error:
-                raise ValueError(f"the program and its input are too long to be sent: {error}") from None
+                raise ValueError(f"the program and its input are too long to send: {error}") from None
             except OSError as error:
                 raise EnvironmentUnavailableError(f"no program could be requested: {error}") from error
             ours.pop_all()

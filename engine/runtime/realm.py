@@ -43,7 +43,7 @@ MOST_VIEWS: Final = 200
 """Number of directories that are kept open for a worker; with more, it is replaced."""
 MOST_OF_ALL: Final = 2
 """All workers together may keep open one part in so many of the files that this process may open."""
-_TOO_MANY: Final = "too many directories contain protected files that were made since the worker's start"
+_TOO_MANY: Final = "too many directories got protected files after the worker started"
 MOST_BEGUN: Final = 100
 """Number of directories that are kept open for a worker from its start."""
 _PLACE: Final = PIN | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -103,11 +103,13 @@ class Realm:
     def fork(self, descriptors: list[int]) -> None:
         """See `Zygote.fork`."""
         if self._forks is None:
-            raise EnvironmentUnavailableError("the parent of sandboxed processes is closed")
+            raise EnvironmentUnavailableError("the parent of sandboxed processes was closed")
         try:
             passing.send(self._forks, b"F", descriptors)
         except OSError as error:
-            raise EnvironmentUnavailableError(f"the parent of sandboxed processes takes no request: {error}") from error
+            raise EnvironmentUnavailableError(
+                f"the parent of sandboxed processes does not accept requests: {error}"
+            ) from error
 
     def stand_still(self, *, own: bool) -> list[socket.socket] | None:
         """Stop all processes in the realms of this host until `go_on`; None if that is impossible.

@@ -76,7 +76,7 @@ SEARCH_SECONDS: Final = 60.0
 """Time of the search for single failing steps after the first loss of a worker."""
 KEPT_SENTENCES: Final = 200
 """Sentences in one report; the rest is a count."""
-_LATE: Final = "came after it, when the time for finding out was over, and was left out"
+_LATE: Final = "was left out, because it follows a failed statement and the search for others ran out of time"
 _SENTENCE_CHARS: Final = 500
 _NAME_CHARS: Final = 80
 _SHOWN_NAMES: Final = 20
@@ -176,7 +176,7 @@ class Rebuild:
             skipped_steps.checks = True
             return
         if position < 0:
-            raise EnvironmentUnavailableError("not even an empty namespace works")
+            raise EnvironmentUnavailableError("a new worker failed even with an empty namespace")
         if failed.is_loading:
             skipped_steps.values.add(position)
             return
@@ -492,7 +492,7 @@ class ValueRestorer:
             if isinstance(data, str):
                 without |= dict.fromkeys(names, f"its copy {data}")
             elif position in self._unloaded:
-                without |= dict.fromkeys(names, "loading its copy ended the worker")
+                without |= dict.fromkeys(names, "loading the copy ended the worker")
             else:
                 groups.append(ValueGroup(names, data))
         for batch in _batches(groups):
@@ -575,7 +575,7 @@ def _told(stops: Sequence[str], differences: Sequence[str]) -> Sequence[str]:
 def _outcome_of(brought: Collection[str], without: dict[str, str]) -> Iterable[str]:
     """Phrases on the names that were set, and on those without a copy, by reason."""
     if brought:
-        yield f"{_listed(brought)} set from what was kept"
+        yield f"{_listed(brought)} restored from copies"
     if without:
         by_reason: dict[str, list[str]] = {}
         for name, reason in without.items():

@@ -36,8 +36,8 @@ from ..log.past import (
 from ..log.statements import UpdatePayload
 from .worker.protocol import Answer, Content, Look
 
-NOT_KEPT: Final = "its process ended before it was saved"
-EARLIER: Final = "its log is from an earlier version, which saved none"
+NOT_KEPT: Final = "the process ended before the copy was saved"
+EARLIER: Final = "the log is from an earlier version, which saved no copies"
 _AHEAD: Final = 32
 """Contents to read at once and hold in memory."""
 _AHEAD_BYTES: Final = 1 << 20

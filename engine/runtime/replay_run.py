@@ -107,7 +107,7 @@ class ReplayRun(StatementRun):
     def _ended(self, ran: Ran) -> RunOutcome | None:
         if self._statement is not None:
             return super()._ended(ran)
-        self._worker.violate("the result of a statement that has not begun")
+        self._worker.violate("unexpected result of a statement that has not begun")
         return None
 
     def _take_other(self, message: Received) -> None:
@@ -124,7 +124,7 @@ class ReplayRun(StatementRun):
                 self.over = steps
                 self._outcome = RunOutcome(status="ok")
             case _:
-                self._worker.violate(f"{type(message).__name__} while a history runs again")
+                self._worker.violate(f"unexpected {type(message).__name__} during a replay")
 
     @property
     def _statement(self) -> Prepared | None:
@@ -139,7 +139,7 @@ class ReplayRun(StatementRun):
         self._begun, self.is_loading = number, loading
         if self._stop is not None:
             self.is_unclear = True
-            self._worker.violate("a statement began after one was interrupted")
+            self._worker.violate("a statement began after an earlier one was interrupted")
             return
         step = self._stretch[number].step
         assert isinstance(step, PastExecution)

@@ -405,7 +405,7 @@ class ServerHelp(Struct, frozen=True, kw_only=True):
         """The text on one tool."""
         found = next((tool for tool in self.tools if tool.name == name), None)
         if found is None:
-            return f"The MCP server {self.server!r} has no tool {name!r}; help({self.module}) lists those it has."
+            return f"The MCP server {self.server!r} has no tool {name!r}; help({self.module}) lists its tools."
         return f"{WARNING}\n\n{found.text}"
 
     @property

@@ -142,4 +142,8 @@ class ServerProgram:
 def _how(ended: CommandOutcome) -> str:
     if ended.reason:
         return ended.reason
-    return f"it was ended by signal {ended.signal}" if ended.signal is not None else f"it ended with code {ended.code}"
+    return (
+        f"the server was ended by signal {ended.signal}"
+        if ended.signal is not None
+        else f"the server ended with code {ended.code}"
+    )

@@ -175,7 +175,7 @@ class StatementRun:
             self.on_its_way()
 
     def _take_other(self, message: Received) -> None:
-        self._worker.violate(f"{type(message).__name__} while a statement runs")
+        self._worker.violate(f"unexpected {type(message).__name__} while a statement runs")
 
     # --- details -----------------------------------------------------------------------------------------------------
 
@@ -299,7 +299,7 @@ class StatementRun:
         """The outcome; None if the result is invalid, for which the worker is killed."""
         try:
             if ran.execution_id != self._request.execution_id:
-                raise ProtocolError("the result of another execution")
+                raise ProtocolError("unexpected result of another execution")
             events = self._worker.reader.events(ran.events)
         except ProtocolError as error:
             # The worker's death follows and becomes the outcome.
@@ -370,7 +370,7 @@ class SentContents:
         self._size += len(content.data)
         if self._size > STEP_CONTENT_BYTES:
             self._contents.clear()
-            self._worker.violate(f"more than {STEP_CONTENT_BYTES >> 20} MiB of contents for one step")
+            self._worker.violate(f"the worker sent more than {STEP_CONTENT_BYTES >> 20} MiB of contents for one step")
         else:
             self._contents[content.digest] = content.data
 

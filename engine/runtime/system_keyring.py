@@ -22,7 +22,7 @@ from ..log.secrets import find_secrets
 
 SECONDS: Final = 15.0
 """How long it may take, including a person who unlocks it."""
-NO_ANSWER: Final = f"it did not answer within {SECONDS:g} s; unlock it, and try again"
+NO_ANSWER: Final = f"no answer came within {SECONDS:g} s; unlock the keyring, and try again"
 _CHILD: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "system_keyring_child.py")
 _INTERPRETER: Final = ("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP")
 
@@ -78,7 +78,7 @@ class SystemKeyring:
                         os.killpg(process.pid, signal.SIGKILL)
             decoded: dict[str, Any] = json.loads(answer)
         except (OSError, ValueError) as error:
-            raise KeyringError(f"its process failed ({type(error).__name__})") from None
+            raise KeyringError(f"the keyring process failed ({type(error).__name__})") from None
         if problem := decoded.get("error"):
             raise KeyringError(Redactor(filter(None, [request.get("key")])).redact(str(problem)))
         return decoded

@@ -40,20 +40,20 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 
         return _performed(keyring, request)
     except ImportError as error:
-        return {"error": f"its package cannot be imported: {error}"}
+        return {"error": f"the keyring package cannot be imported: {error}"}
     except BaseException as error:  # of a keyring, which is foreign code
         return {"error": f"{type(error).__name__}: {error}".strip(": ")}
 
 
 def _performed(keyring: Any, request: dict[str, Any]) -> dict[str, Any]:
     if keyring.get_keyring().priority <= 0:  # `fail` and `null`, which stand for none
-        return {"error": "this system has none"} if request["action"] == "set" else {}
+        return {"error": "this system has no keyring"} if request["action"] == "set" else {}
     name = request.get("name", "")
     match request["action"]:
         case "set":
             keyring.set_password(SERVICE, name, request["key"])
             if keyring.get_password(SERVICE, name) != request["key"]:
-                return {"error": "it did not keep the key"}
+                return {"error": "the key was not stored"}
         case "delete":
             if keyring.get_password(SERVICE, name) is not None:
                 keyring.delete_password(SERVICE, name)

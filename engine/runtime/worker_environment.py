@@ -264,7 +264,7 @@ class WorkerEnvironment:
         if self._closed or self._spec is None:
             raise EnvironmentUnavailableError("the environment is closed" if self._closed else "start it first")
         if any("\0" in text for text in (*request.argv, request.cwd)):
-            raise ValueError("a command cannot hold a NUL character")
+            raise ValueError("a command cannot contain a NUL character")
         program = ForkedProgram.start(self._parent(request.domain), self._spec, request)
         run = CommandRun(program, request, self._spec.limits.grace_seconds, output)
         self._commands.add(run)
@@ -552,7 +552,7 @@ class WorkerEnvironment:
                 divergences = (*restored.divergences, *_lacking(checkpoint.paused))
                 return replace(restored, checkpoint=checkpoint.execution_id, divergences=divergences)
             except EnvironmentUnavailableError as error:
-                self._checkpoints.drop(checkpoint, f"nothing can be restored from it: {error}")
+                self._checkpoints.drop(checkpoint, f"the checkpoint cannot be restored: {error}")
         return await Rebuild(self._fresh, limits, contents, compare, self._begins).run(plan)
 
     async def _revived(self, checkpoint: Checkpoint) -> Connection:
@@ -621,7 +621,7 @@ class WorkerEnvironment:
                     worker.send(BufferTexts(answer.number, await self._texts(answer)))
                 answer = await worker.receive(anyio.move_on_after(_REQUEST_SECONDS))
         except BaseException:
-            self._loss = "a request to its worker was abandoned"
+            self._loss = "a request to the worker was abandoned"
             await worker.kill()
             raise
         return answer
@@ -661,6 +661,6 @@ def _described(message: Received | None) -> str:
         case Death(reason=reason) | Failed(reason=reason):
             return reason
         case None:
-            return "it did not answer in time"
+            return "the worker did not answer in time"
         case _:
             return f"it answered {type(message).__name__}"

@@ -89,7 +89,9 @@ class Zygote:
             self._start(theirs)
         except OSError as error:
             ours.close()
-            raise EnvironmentUnavailableError(f"the worker processes' parent could not be started: {error}") from error
+            raise EnvironmentUnavailableError(
+                f"the parent of worker processes could not be started: {error}"
+            ) from error
         finally:
             theirs.close()
         ours.setblocking(False)
@@ -131,7 +133,7 @@ class Zygote:
             await anyio.wait_readable(self._forks)
             record = self._forks.recv(1)
             if not record:
-                raise EnvironmentUnavailableError("the worker processes' parent ended while it was starting")
+                raise EnvironmentUnavailableError("the parent of worker processes ended while it was starting")
             self._lives = record == b"R"
 
     def warm_up(self) -> None:
@@ -152,7 +154,9 @@ class Zygote:
         try:
             passing.send(self._forks, b"F", descriptors)
         except OSError as error:
-            raise EnvironmentUnavailableError(f"the worker processes' parent takes no request: {error}") from error
+            raise EnvironmentUnavailableError(
+                f"the parent of worker processes does not accept requests: {error}"
+            ) from error
 
     def ask_outlines(self) -> socket.socket:
         """Return a socket for requests of outlines (`worker.handles.outlines`), valid while this process lives.
@@ -170,7 +174,7 @@ class Zygote:
                 passing.send(self._forks, b"O", [theirs.fileno()])
             except OSError as error:
                 ours.close()
-                raise EnvironmentUnavailableError(f"the worker processes' parent is busy: {error}") from error
+                raise EnvironmentUnavailableError(f"the parent of worker processes is busy: {error}") from error
         return ours
 
     def begin_realm(self, forks: int) -> None:
@@ -184,7 +188,9 @@ class Zygote:
         try:
             passing.send(self._forks, b"N", [forks])
         except OSError as error:
-            raise EnvironmentUnavailableError(f"the worker processes' parent takes no request: {error}") from error
+            raise EnvironmentUnavailableError(
+                f"the parent of worker processes does not accept requests: {error}"
+            ) from error
 
     def sweep(self, brand: object) -> None:
         """End the processes that the zygote with that brand left behind, if it is dead or dies shortly.

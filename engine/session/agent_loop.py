@@ -63,12 +63,13 @@ from .policy import Questions
 from .statements import StatementRunner, Ticker
 
 WITHDRAWN: Final = (
-    "{model} refused a picture: {reason}. No model is sent this picture again, nor others that came with it and were"
-    " new."
+    "{model} refused a picture: {reason}. Rewindow does not send this picture to a model again, nor "
+    "other new pictures of the same request."
 )
 NO_PICTURES: Final = (
-    "{model} takes no pictures: {reason}. It is told their names and sizes. To avoid the refused request, add it to"
-    " models_without_pictures (REWINDOW_MODELS_WITHOUT_PICTURES)."
+    "{model} does not accept pictures: {reason}. Rewindow sends their names and sizes instead. To "
+    "avoid refused requests, add the model to models_without_pictures "
+    "(REWINDOW_MODELS_WITHOUT_PICTURES)."
 )
 _REASONS: Final[dict[StopCause, RunStopReason]] = {"cancelled": "interrupted", "error": "error"}
 
@@ -200,7 +201,7 @@ class AgentLoop:
                     self._ticker.notify_change()
                     return t.Ran()
                 case t.Abort() | t.Stop():
-                    raise TypeError(f"{effect} is no effect to perform")
+                    raise TypeError(f"{effect} is not an effect")
         except WorkCancelledError:
             return t.Aborted()
         except (ModelError, EnvironmentUnavailableError) as error:

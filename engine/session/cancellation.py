@@ -68,7 +68,7 @@ class Cancellation:
         """
         if self._is_cancelled:
             raise WorkCancelledError
-        assert self._stop is None, "one thing at a time"
+        assert self._stop is None, "another operation is running"
         self._stop = stop
         try:
             return await perform()

@@ -40,16 +40,18 @@ SWITCHED_OFF: Final = "the setting sandbox is off"
 MOST_APPEARED: Final = 100
 """How many new files of a statement are looked at and named."""
 SHUT: Final = (
-    "you may not read {path}, so it is unknown what other programs run there, and statements could change it; {advice}"
+    "{path} is not readable, so Rewindow cannot find files in it that other programs run, and "
+    "statements could change them; {advice}"
 )
 TOO_LONG: Final = (
-    "{path} has more than Rewindow looks at to find what other programs run (500 such files and 200 repositories in a "
-    "directory; 1 MiB of a configuration of git; for each repository 1,000 values, 200 included files, 100 files that "
-    "its commands may name, and 20,000 combinations of a word and a directory), and statements could change the rest; "
-    "remove what is not needed there, or use mode `ask`"
+    "{path} is too large to find all files in it that other programs run, and statements could "
+    "change the rest; remove unneeded files there, or use mode `ask` (limits: 500 such files and 200 "
+    "repositories in a directory; 1 MiB of git configuration; for each repository 1,000 values, 200 "
+    "included files, 100 files that its commands may name, and 20,000 combinations of a word and a "
+    "directory)"
 )
 _COMMAND: Final = "run: chmod -R u+rX -- {path}"
-_WITHOUT_COMMAND: Final = "look at what it is, and give yourself the right to read it, or remove it"
+_WITHOUT_COMMAND: Final = "make this path readable for yourself, or remove it"
 
 
 def domain_of(
@@ -279,7 +281,7 @@ class Confinement:
         if self._marks == marks:
             return
         if any(is_new(mark, self._marks.get(path)) for path, mark in marks.items()):
-            raise EnvironmentUnavailableError("programs may have opened files that are protected now")
+            raise EnvironmentUnavailableError("programs may have opened files before these became protected")
         before = self._marks
         await anyio.to_thread.run_sync(self._take_late, before)
         await environment.hold(await anyio.to_thread.run_sync(self._protection.places))
@@ -421,7 +423,7 @@ class Confinement:
         if verdict.outcome == "cancelled":
             self._dismissed()
             raise EnvironmentUnavailableError(
-                "you have not decided whether earlier statements may run again with more rights"
+                "you have not decided whether earlier statements may run again with more permissions"
             )
 
 

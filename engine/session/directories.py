@@ -111,7 +111,7 @@ def gone(cwd: str) -> EnvironmentUnavailableError | None:
     if _is_directory(cwd):
         return None
     return EnvironmentUnavailableError(
-        f"the session's directory {cwd} is gone; make it again, or load the session with another cwd"
+        f"the session's directory {cwd} does not exist any more; create it again, or load the session with another cwd"
     )
 
 
@@ -189,7 +189,7 @@ def _new_file(folder: int, name: str) -> tuple[str, int]:
         free = name if number == 1 else f"{stem}-{number}{suffix}"
         with contextlib.suppress(FileExistsError):
             return free, os.open(free, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
-    raise AssertionError("there is always another name")
+    raise AssertionError("no free name was found")
 
 
 def sweep(state_dir: Path, kept: Callable[[], Collection[SessionId]]) -> None:
@@ -255,7 +255,7 @@ def _free(top: int, names: Iterator[str]) -> str:
             os.stat(name, dir_fd=top, follow_symlinks=False)
         except FileNotFoundError:
             return name
-    raise AssertionError("there is always another name")
+    raise AssertionError("no free name was found")
 
 
 @contextlib.contextmanager

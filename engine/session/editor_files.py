@@ -46,7 +46,7 @@ longer."""
 _COMPARED: Final = 64 << 20
 """The largest file, in bytes, that is compared with an editor's text, and that a tool changes."""
 _LAG_SECONDS: Final = 10.0
-_UNANSWERED: Final = "may have unsaved changes in the editor, which does not answer in time"
+_UNANSWERED: Final = "may have unsaved changes in the editor, which did not answer in time"
 _ADVICE: Final = "nothing was written. Ask the user to save and close it; then view it again"
 
 
@@ -218,7 +218,7 @@ class EditorBuffers:
         try:
             text = await editor.read(path)
         except LookupError:
-            raise LookupError("is open in the editor, which does not send its text") from None
+            raise LookupError("is open in the editor, which did not send its text") from None
         if text is not None and len(text) > LARGEST:
             if not await anyio.to_thread.run_sync(self._is_unsaved, place, text):
                 return None
@@ -306,13 +306,15 @@ class EditorBuffers:
         shown = self._workspace.shown(held.place)
         found = decode(after)
         if found is None:
-            raise ValueError(f"{shown} has unsaved changes in the editor, which takes text only")
+            raise ValueError(f"{shown} has unsaved changes in the editor, which accepts only text")
         try:
             text = None if self.editor is None else await self.editor.read(held.path)
         except LookupError:
             text = None
         except TimeoutError:
-            raise OSError(errno.ETIMEDOUT, f"the editor does not answer about {shown}; nothing was written") from None
+            raise OSError(
+                errno.ETIMEDOUT, f"the editor did not answer a request about {shown}; nothing was written"
+            ) from None
         is_there = (await anyio.to_thread.run_sync(real_places, (held.path,)))[held.path] == held.place
         if self.editor is None or text != held.text or not is_there:
             message = f"{shown} has changed in the editor since the change was requested; nothing was written"

@@ -45,7 +45,7 @@ _HEADERS: Final = {
     "Accept-Encoding": "gzip",
 }
 ADVICE: Final = "; the user can allow the host with the setting fetch_private"
-TOO_SLOW: Final = f"it did not end within {FETCH_SECONDS:g} s"
+TOO_SLOW: Final = f"the response did not end within {FETCH_SECONDS:g} s"
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns the IP addresses of a host. Raises OSError."""
@@ -186,7 +186,7 @@ def _checked_backend(addresses: Sequence[str]) -> AsyncNetworkBackend:
                     return await network.connect_tcp(address, port, *args, **options)
                 except (httpcore2.NetworkError, httpcore2.TimeoutException) as error:
                     failure = error
-            raise failure or httpcore2.ConnectError("it has no address")
+            raise failure or httpcore2.ConnectError("the host has no address")
 
     return Checked()
 
@@ -208,7 +208,7 @@ def _redirected(url: URL, location: str) -> URL:
     try:
         joined = str(url.join(location))
     except (httpx2.InvalidURL, ValueError) as error:
-        raise ValueError(f"fetch(): {site_of(url)} redirects to something that is not an address: {error}") from None
+        raise ValueError(f"fetch(): {site_of(url)} redirects to an invalid address: {error}") from None
     target = checked_url(joined)
     if url.scheme == "https" and target.scheme != "https":
         raise ValueError(f"fetch(): {site_of(url)} redirects to {site_of(target)}, which is not encrypted")

@@ -36,9 +36,9 @@ from ..log.events.session import (
 )
 from .parts import SessionParts
 
-NEW: Final = "{name} has instructions for agents, which count from now on:\n{text}"
-CHANGED: Final = "{name}, with instructions for agents, has changed:\n{diff}"
-GONE: Final = "{name}, with instructions for agents, is gone and no longer counts"
+NEW: Final = "{name} has instructions for agents. They apply from now on:\n{text}"
+CHANGED: Final = "The instructions for agents in {name} have changed:\n{diff}"
+GONE: Final = "{name}, with instructions for agents, was removed. Its instructions no longer apply"
 
 SKILLS_CHARS: Final = 8_000
 """Characters of the names and descriptions of skills in a prompt, about 2,000 tokens."""

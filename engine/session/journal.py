@@ -406,8 +406,8 @@ class StoredEvents:
             raise StoreError(str(error)) from error
         if [event.seq for event in found] != list(range(start, end)):
             raise StoreError(
-                f"events {start} to {end - 1} of session {self._session_id} are not in the store as they were;"
-                " restore it from a copy"
+                f"events {start} to {end - 1} of session {self._session_id} have changed in the "
+                "store; restore the store from a copy"
             )
         return found
 

@@ -28,7 +28,7 @@ KEYRING: Final = "keyring"
 FILE: Final = "file"
 MOST_CHARS: Final = 16_384
 EMPTY: Final = "the key is empty; type it, or pass it on standard input"
-NOT_PRINTABLE: Final = "the key contains blanks, control characters or letters that no key has; copy it again"
+NOT_PRINTABLE: Final = "the key contains blanks, control characters or letters that a key cannot have; copy it again"
 TOO_LONG: Final = f"the key is longer than {MOST_CHARS:,} characters"
 _IN_KEYS: Final = frozenset(string.ascii_letters + string.digits + string.punctuation)
 
@@ -281,7 +281,7 @@ def stored_name(provider: str) -> str:
     """
     name = key_name(provider.strip().lower())
     if not name:
-        raise InvalidRequestError(f"no such provider takes a key; use one of {', '.join(keyed())}")
+        raise InvalidRequestError(f"there is no such provider with a key; use one of {', '.join(keyed())}")
     return name
 
 
@@ -307,6 +307,6 @@ def missing_keys(keys: Keys) -> str:
         return ""
     variables = ", ".join(row.variables[0] for row in keyed().values())
     return (
-        "There is no key of a provider: run `rewindow auth add PROVIDER` in a terminal, or set one of "
+        "There is no provider key. Run `rewindow auth add PROVIDER` in a terminal, or set one of "
         f"{variables} in the environment in which your editor starts this agent."
     )

@@ -52,7 +52,7 @@ _MOST_SECONDS: Final = 5.0
 T = TypeVar("T")
 _LOOK_SECONDS: Final = 0.1
 """Until the outcome of a checkpoint is recorded, in an idle session."""
-NOT_KEPT: Final = "made by a re-run, which keeps no other pictures than the first run"
+NOT_KEPT: Final = "made by a re-run, which saves only pictures of the first run"
 _KEPT_SENTENCES: Final = 100
 """Sentences in one report on statements that did not run again."""
 INTERRUPTED_SENTENCE: Final = "was interrupted by a crash and not run again; its names are missing"

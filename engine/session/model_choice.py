@@ -46,14 +46,14 @@ from .policy import OptionRow, Policy
 
 MODEL: Final = "model"
 THINKING: Final = "thought_level"
-_THINKING_TEXT: Final = "How much the model thinks before it answers, if it can"
+_THINKING_TEXT: Final = "How much the model thinks before it answers"
 THINKING_LEVELS: Final = {
-    "default": "As its provider sets it",
-    "off": "Not, or as little as it can",
+    "default": "The default of the provider",
+    "off": "No thinking, or the least possible",
     "low": "A little",
     "medium": "Some",
     "high": "Much",
-    "max": "As much as it can",
+    "max": "The most possible",
 }
 
 
@@ -180,7 +180,7 @@ class ModelChoice:
         if name == MODEL:
             self._models.make(value)
         elif value not in THINKING_LEVELS:
-            raise InvalidRequestError(f"{name} cannot be {value!r}; it is one of {', '.join(THINKING_LEVELS)}")
+            raise InvalidRequestError(f"{name} cannot be {value!r}; use one of {', '.join(THINKING_LEVELS)}")
         if value == (self.spec if name == MODEL else self.thinking):
             return
         self._log.append(ConfigChanged(option=name, value=value))

@@ -42,7 +42,7 @@ from ..log.user_message import pictures_in
 _ENDINGS: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _LINKED_BYTES: Final = 64_000_000
 """The most bytes of all files that one prompt links to."""
-NO_DECODER: Final = "this program has no process that decodes pictures"
+NO_DECODER: Final = "the process that decodes pictures is missing"
 
 
 def _may_be_picture(attachment: Attachment) -> bool:
@@ -176,8 +176,8 @@ class SessionPictures:
 
 
 STEP: Final = 10
-TAKES_NONE: Final = "this model takes no pictures"
-WITHDRAWN: Final = "withdrawn, because a provider refused it"
+TAKES_NONE: Final = "this model does not accept pictures"
+WITHDRAWN: Final = "not sent again, because a provider refused this picture"
 NO_ROOM: Final = "not sent again, to leave room for later pictures"
 
 

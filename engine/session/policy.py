@@ -123,26 +123,26 @@ OPTIONS: Final[dict[str, OptionRow]] = {
         OptionRow(
             name="while_running",
             title="While running",
-            text="What happens to a prompt that comes while a turn is running",
-            values={"queue": "It waits for its own turn", "steer": "It joins the turn that is running"},
+            text="What happens to a prompt during a running turn",
+            values={"queue": "It waits for the end of the turn", "steer": "It joins the running turn"},
             default="queue",
         ),
         OptionRow(
             name="ask_about",
             title="Ask about",
-            text="What the mode Ask asks about: each statement that a model wrote, with everything that it does, or "
-            "each file that it writes and each command that it runs. Only a sandbox holds back what else its code does",
+            text="What mode Ask asks about: each model statement as a whole, or each file change and each "
+            "command. Only a sandbox blocks other actions of the code",
             values={
-                "by_sandbox": "Each act if there is a sandbox, else each statement",
+                "by_sandbox": "Each action if there is a sandbox, else each statement",
                 "statements": "Each statement, once",
-                "acts": "Each act, sandbox or not",
+                "acts": "Each action, even without a sandbox",
             },
             default="by_sandbox",
         ),
         OptionRow(
             name="network",
             title="Network",
-            text="Whether statements in the sandbox, and what they start, may use TCP and UDP",
+            text="Whether sandboxed statements, and programs that they start, may use TCP and UDP",
             values={OFF: "Off", ON: "On"},
             default=OFF,
         ),
@@ -263,7 +263,7 @@ def check_option(name: str, value: str) -> None:
         raise InvalidRequestError(f"there is no option {_shown(name)}; the options are mode, {', '.join(OPTIONS)}")
     values = OPTIONS[name].values
     if value not in values:
-        raise InvalidRequestError(f"{name} cannot be {_shown(value)}; it is one of {', '.join(values)}")
+        raise InvalidRequestError(f"{name} cannot be {_shown(value)}; use one of {', '.join(values)}")
 
 
 def _shown(text: str) -> str:
@@ -289,7 +289,7 @@ NOT_LEGIBLE: Final = (
     "question cannot show these."
 )
 HIDDEN_QUOTING: Final = "it adds a secret with quotation marks, line breaks or escapes, which *** replaces with it"
-_NOBODY: Final = "This {} needs permission, but no user can be asked here. It was not done."
+_NOBODY: Final = "This {} needs permission, but no user can be asked here, so it was not done."
 
 
 class Verdict(Struct, frozen=True):
@@ -335,7 +335,7 @@ class Questions:
             return Verdict("allowed", rest=answer.rest)
         is_said = f"The user rejected this {name}{self._why(answer)}." if answer.asked else _NOBODY.format(name)
         if isinstance(subject, FileSubject | TreeSubject) and subject.protected:
-            is_said += f" This needs a question in every mode, because {subject.protected}."
+            is_said += f" Every mode asks about this, because {subject.protected}."
         return Verdict(answer.outcome, is_said)
 
     def _why(self, answer: PermissionAnswer) -> str:

@@ -263,10 +263,10 @@ _LONGEST: Final = 60_000
 """Characters of a text that a model gets, from its beginning."""
 _LEAST: Final = 1_000
 """With fewer tokens left, no summary is started."""
-_INSTRUCTIONS: Final = """\
-You are given the text of one file. Say in at most 12 short lines, as a plain list, what it is responsible for, what it
-offers by name, and what whoever changes it must keep true. No introduction, no quotation of code.
-"""
+_INSTRUCTIONS: Final = (
+    "You get the text of one file. Summarize it in at most 12 short lines, as a plain list: its purpose, "
+    "its public names,\nand the invariants that every change must keep. No introduction, no quoted code.\n"
+)
 
 
 async def summary(want: Want, sources: Sources) -> Prepared | None:
@@ -466,7 +466,7 @@ class Preparer:
             self._take(want, made, (time.perf_counter_ns() - started) / 1e6)
         except EngineError as error:
             # The log takes no more events. The user learns that elsewhere.
-            logger.warning("%s of %s could not be kept: %s", want.work, want.obj_id, error)
+            logger.warning("%s of %s could not be saved: %s", want.work, want.obj_id, error)
         except Exception:
             logger.exception("preparing %s of %s failed", want.work, want.obj_id)
 

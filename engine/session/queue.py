@@ -133,7 +133,7 @@ class RequestQueue:
         if self._closing:
             raise SessionBusyError(f"session {self._parts.session_id} is closed; load it again")
         if len(self._waiting) >= MAX_QUEUED:
-            raise SessionBusyError(f"{MAX_QUEUED} prompts wait already; cancel, or wait for their turns")
+            raise SessionBusyError(f"{MAX_QUEUED} prompts are waiting already; cancel them, or wait")
         if self.is_busy:
             if not ticket.cell and (self._answered_at_once(ticket) or (self._steers(wanted) and self._steer(ticket))):
                 return

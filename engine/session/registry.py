@@ -90,7 +90,7 @@ SHOWN_IN_SESSION: Final = {"is_said_in_session": True}
 """Marks a log record whose message the session shows, too."""
 INSTRUCTION_CHARS: Final = 16_000
 """Characters of a client's instructions, about 4,000 tokens."""
-TOO_LONG: Final = "the system prompt has {given:,} characters; at most {limit:,} are possible here"
+TOO_LONG: Final = "the system prompt has {given:,} characters; at most {limit:,} are allowed"
 WARNING: Final = "This session is not saved: it ends with this process. The reason: {reason}."
 
 
@@ -345,9 +345,7 @@ class Sessions:
                 services.store.release(session_id)
                 raise
         except (StoreError, SessionReadOnlyError) as error:
-            logger.warning(
-                "session %s is opened to be read only: %s", session_id, _reason(error), extra=SHOWN_IN_SESSION
-            )
+            logger.warning("session %s is opened read-only: %s", session_id, _reason(error), extra=SHOWN_IN_SESSION)
             journal = Journal(services.store, session_id, services.redactor, failure=_reason(error))
             session = await reopened(journal=journal)
         return session

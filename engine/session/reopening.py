@@ -176,7 +176,9 @@ def _check_confined(session_id: SessionId, place: _Place, was: Iterable[_Place])
         beyond = [path for path in (each.cwd, *each.directories) if not is_inside(path, roots)]
         if not each.confined or beyond:
             what = f"showed files of {beyond[0]}" if beyond else "was not confined to its directories"
-            raise InvalidRequestError(f"session {session_id} {what}; open it with those, or another session")
+            raise InvalidRequestError(
+                f"session {session_id} {what}; open it with the same directories, or open another session"
+            )
 
 
 def _check_chosen(
@@ -202,7 +204,9 @@ def _check_chosen(
     beyond = [path for path in named if not is_inside(os.path.realpath(path), (here,))]
     if beyond:
         where = f"{printable(beyond[0])}, which only its file says"
-        raise InvalidRequestError(f"session {session_id} was imported and works in {where}; start there to allow that")
+        raise InvalidRequestError(
+            f"session {session_id} was imported, and its file names the directory {where}; start there to allow this"
+        )
 
 
 def _check_real(session_id: SessionId, place: _Place, history: Iterable[Event]) -> None:
@@ -344,7 +348,7 @@ def retitle(store: Store, session_id: SessionId, title: str, now: float) -> None
     finally:
         store.release(session_id)  # waits for the commit
     if errors:
-        raise StoreError(f"session {session_id} has its old title: {errors[0]}") from errors[0]
+        raise StoreError(f"session {session_id} keeps its old title: {errors[0]}") from errors[0]
 
 
 def _facts_of(events: Iterable[Event]) -> SessionFacts:

@@ -241,7 +241,7 @@ def no_such_statement(cells: Sequence[Cell], text: str) -> str:
     """Return a sentence for a person who named an unknown statement."""
     if not cells:
         return "No statement has run yet."
-    there = "the only one is 1" if len(cells) == 1 else f"they are numbered from 1 to {len(cells)}"
+    there = "the only one is 1" if len(cells) == 1 else f"the statements are numbered from 1 to {len(cells)}"
     return f"There is no statement {cut_line(printable(text), _SHOWN_CHARS)}; {there}."
 
 

@@ -202,7 +202,7 @@ class ValueSaver:
             try:
                 kept.append(self._stored(group))
             except EngineError as error:
-                failed |= dict.fromkeys(group.names, f"the store did not take it: {error}")
+                failed |= dict.fromkeys(group.names, f"the store did not save the copy: {error}")
         return kept, failed
 
     def _stored(self, group: ValueGroup) -> KeptGroup:

@@ -209,7 +209,11 @@ class SessionServers:
         command = shutil.which(server.command, path=places)
         if command is None:
             found = shutil.which(server.command, path=everywhere)
-            left_out = f" but {found}, which statements could write; name it by that path to allow it" if found else ""
+            left_out = (
+                f" except {found}, which statements could change; configure this path to allow the program"
+                if found
+                else ""
+            )
             raise FileNotFoundError(f"there is no program {printable(server.command)}{printable(left_out)}")
         distrusted = (*written, *self._writable)
         if everywhere is not None and distrusted:
@@ -388,7 +392,9 @@ class SessionServers:
         with anyio.move_on_after(RETRY_SECONDS if link.reason else CONNECT_SECONDS):
             await link.until(lambda: link.connection is not None or bool(link.failure))
         if link.connection is None:
-            raise ConnectionError(f"MCP server {link.name!r} is not connected: {link.reason or 'it does not answer'}")
+            raise ConnectionError(
+                f"MCP server {link.name!r} is not connected: {link.reason or 'the server does not answer'}"
+            )
         return link, link.connection
 
 
@@ -446,7 +452,7 @@ def reason_of(error: BaseException, process: ServerProcess | None, seconds: floa
     error = _first(error)
     match error:
         case TimeoutError():
-            said = f"it does not answer within {seconds:g} s"
+            said = f"the server did not answer within {seconds:g} s"
         case OSError(strerror=str() as words):
             said = words if not error.filename else f"{words}: {error.filename}"
         case _:

@@ -303,7 +303,7 @@ class Session:
         if wrong is not None:
             raise InvalidRequestError(f"{cut_line(wrong, TAG_CHARS)!r} cannot be a tag: {TAG_RULE}.")
         if len(tags) > MOST_TAGS:
-            raise InvalidRequestError(f"A statement has at most {MOST_TAGS} tags.")
+            raise InvalidRequestError(f"A statement may have at most {MOST_TAGS} tags.")
         ticket = Ticket(
             self._parts.minter.message(),
             Composed(source),

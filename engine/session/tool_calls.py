@@ -116,18 +116,20 @@ SHOWN_PLACES: Final = 20
 """Locations that an editor gets for one answer."""
 SHOWN_CHANGES_CHARS: Final = 100_000
 """Characters of changes that the log repeats, from the first one on. The contents are in blobs."""
-UNSAVED_ADVICE: Final = "has unsaved changes in the editor; ask the user to save or discard them, and look at it again"
+UNSAVED_ADVICE: Final = (
+    "has unsaved changes in the editor; ask the user to save or discard them, then view the file again"
+)
 SECRET_ADDRESS: Final = "fetch(): the address contains a secret, which is never sent"  # noqa: S105 -- a sentence, no secret
-NOT_ASKED: Final = "no answer to this is recorded, and an edit without --live asks nothing"
-NOT_FETCHED: Final = "no answer to this is recorded, and an edit without --live fetches nothing"
+NOT_ASKED: Final = "no answer to this question is recorded, and an edit without --live does not ask"
+NOT_FETCHED: Final = "no answer to this request is recorded, and an edit without --live does not fetch"
 _REFUSED_BY_RECORD: Final = {ASK: NOT_ASKED, FETCH: NOT_FETCHED}
-_NOT_STILL: Final = "it is protected, and the programs of the session could not be paused; nothing was changed"
+_NOT_STILL: Final = "the file is protected, and the programs of the session could not be paused; nothing was changed"
 _OF_A_FILE: Final = frozenset(("read", "edit", "write"))
 """Operations on the content of one file, which may be unsaved."""
 _EXECUTE: Final = 0o111
 _BATCH: Final = 50
 """Records after which other tasks run."""
-_EXECUTABLE: Final = "it is made executable"
+_EXECUTABLE: Final = "the file becomes executable"
 
 
 @dataclass(slots=True)
@@ -345,7 +347,7 @@ class ToolCalls:
     def _check_changes(self, consequence: str) -> None:
         if self._recorded is not None:
             raise PermissionError(
-                f"no answer to this is recorded, and an edit without --live changes nothing; {consequence}"
+                f"no answer to this call is recorded, and an edit without --live changes nothing; {consequence}"
             )
         if self._context.parts.policy.mode == "plan":
             raise PermissionError(f"plan mode does not allow changes; {consequence}")
@@ -452,8 +454,9 @@ class ToolCalls:
         line = marked_line(change.before or b"", change.after) if self._context.parts.redactor else None
         if line is not None:
             raise ValueError(
-                f"line {line} of the new text holds `***`, which stands for a secret that is not shown, and writing it"
-                " would replace the secret. Change the lines around it with edit(), or have the statement copy it"
+                f"line {line} of the new text contains `***` in place of a hidden secret, and writing "
+                "it would destroy the secret. Change other lines with edit(), or copy the secret by "
+                "code"
             )
 
     def _record(self, call: ToolCallId, change: Change, contents: Sequence[_Content]) -> FileWritten:
@@ -852,5 +855,7 @@ def _shown(act: TreeAct, before: Mapping[str, FileState]) -> bytes:
     """Return the content that the user was shown for the last name of an act."""
     data = before[act.source].data
     if data is None:
-        raise OSError(errno.EFBIG, f"it is protected, and its new content was not read: {before[act.source].reason}")
+        raise OSError(
+            errno.EFBIG, f"the file is protected, and its new content was not read: {before[act.source].reason}"
+        )
     return data

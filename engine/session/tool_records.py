@@ -250,10 +250,12 @@ def _read(found: Pinned, limit: int) -> FileState:
         try:
             data = b"".join(found.pieces(limit + 1))
         except OSError as error:
-            return FileState(found.mark, found.mark, reason=f"it cannot be read: {error.strerror}", mode=found.mode)
+            return FileState(
+                found.mark, found.mark, reason=f"the file cannot be read: {error.strerror}", mode=found.mode
+            )
         if len(data) <= limit:
             return FileState(xxhash.xxh3_64_hexdigest(data), found.mark, data, mode=found.mode)
-    return FileState(found.mark, found.mark, reason=f"it has more than {limit >> 20} MiB", mode=found.mode)
+    return FileState(found.mark, found.mark, reason=f"the file has more than {limit >> 20} MiB", mode=found.mode)
 
 
 _GONE: Final = FileState()

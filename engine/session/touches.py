@@ -67,15 +67,15 @@ HELD_BYTES: Final = 4 << 20
 """The largest saved content of a file that stays open, because it is read for each statement."""
 KEPT_BEFORE: Final = 256 << 20
 """Bytes of earlier contents that are saved for one statement. For further files only the state is recorded."""
-LINK_APPEARED: Final = "it is a link; look at what it leads to before you go on: other programs run that"
-DIRECTORY_APPEARED: Final = "it is a directory that other programs run files from; look at it before you go on"
-MORE_APPEARED: Final = "further files that other programs run have appeared here; look at them before you go on"
+LINK_APPEARED: Final = "this is a link; check its target before you continue, because other programs run it"
+DIRECTORY_APPEARED: Final = "this is a directory from which other programs run files; check it before you continue"
+MORE_APPEARED: Final = "more files that other programs run have appeared here; check them before you continue"
 _BATCH: Final = 50
 """Files after which other tasks run."""
 _UNSPELLED: Final = ("\ufffd", HIDDEN)
 """Parts of a recorded path that stand for what the log cannot contain."""
 _NOTHING: Final = FileState()
-_UNWATCHED: Final = FileState(f"{UNREAD}unwatched", reason="it was not watched before, so it may be yours")
+_UNWATCHED: Final = FileState(f"{UNREAD}unwatched", reason="the file was not watched before, so it may be yours")
 
 logger = logging.getLogger(__name__)
 
@@ -228,7 +228,7 @@ class Touches:
             return None
         if found.data is None and found.digest and room < limit:
             found = replace(found, reason=f"the statement had changed files of {KEPT_BEFORE >> 20} MiB before")
-        return self._kept(place, replace(found, reason=found.reason.replace("it has more", "it had more")))
+        return self._kept(place, replace(found, reason=found.reason.replace("the file has more", "the file had more")))
 
     def _look(self, place: str, limit: int) -> FileState:
         if place.startswith(self._records.hidden):
@@ -376,7 +376,7 @@ class Touches:
             if number % _BATCH == 0:
                 await anyio.lowlevel.checkpoint()
         files = f"{len(unshown):,} more {plural(len(unshown), 'file')} changed by the statement's own code"
-        acts = f"{more:,} more {plural(more, 'act')} on files of which nothing is recorded"
+        acts = f"{more:,} more {plural(more, 'act')} on files without a record"
         self._end(call, "; ".join([files] * bool(unshown) + [acts] * bool(more)))
 
     def _call(self, call: ToolCallId, arguments: dict[str, object], tool: str) -> None:
@@ -437,13 +437,13 @@ class Touches:
         changes, note = shown_part(self._records.redactor, changes, note, min(room, SHOWN_CHANGES_CHARS))
         notes = [note]
         if before.note:
-            notes.append(f"its earlier content is not stored: {before.note}")
+            notes.append(f"the earlier content is not stored: {before.note}")
         if after.reason:
-            notes.append(f"its new content is not stored: {after.reason}")
+            notes.append(f"the new content is not stored: {after.reason}")
         elif not after.digest:
             notes.append("the file was removed")
         elif why := self._records.why(before.path):
-            notes.append(f"look at it before you go on: {why}")
+            notes.append(f"check it before you continue: {why}")
         return FileWritten(
             execution_id=self._execution,
             tool_call_id=self._parent,
@@ -469,7 +469,7 @@ class Touches:
             try:
                 old = self._records.store.blob_get(before.before)
             except (KeyError, StoreError):
-                return (), "its earlier content cannot be read from the store"
+                return (), "the earlier content cannot be read from the store"
         return changes_of(old, after.data or b"")
 
 

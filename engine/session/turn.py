@@ -198,7 +198,7 @@ class Input(Enum):
     TICKED = "the tick is done"
     TICKED_LAST = "the tick is done, and no model call is left"
     FULL = "the context is full"
-    FULL_AGAIN = "the context is full, though the prompt was cut to what fits"
+    FULL_AGAIN = "the context is still full after the prompt was cut"
     CONDENSED = "the condensation is done"
     REPLY_ASKS = "a reply with a statement that the user decides about"
     REPLY_RUNS = "a reply with a statement to run"
@@ -213,7 +213,7 @@ class Input(Enum):
     RAN_OPENING = "the statement ended, and there is more to open"
     STEERED = "the user steers"
     FAILED = "the effect failed"
-    ABORTED = "the effect was given up"
+    ABORTED = "the effect was abandoned"
     CANCEL = "the user cancels"
 
 
@@ -225,12 +225,12 @@ class Action(Enum):
     CALL = "call the model for this Round"
     CALL_AGAIN = "call the model once more for this Round"
     CONDENSE = "condense"
-    ASK = "ask about the statement, and remember it"
+    ASK = "ask the user about the statement, and remember the statement"
     RUN = "run the statement of the reply"
     RUN_ASKED = "run the statement that was asked about"
     NOTE_STEER = "remember that another model call has to follow"
-    FAIL = "stop, with what the failure says"
-    ABORT = "give up what is being performed"
+    FAIL = "stop, and report the failure"
+    ABORT = "abandon the current effect"
     STOP = "stop, for the cause that the transition names"
     IGNORE = "nothing"
 

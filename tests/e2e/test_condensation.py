@@ -32,7 +32,7 @@ def test_run_over_its_budget_is_condensed_and_completes(tmp_path: Path) -> None:
         shown = condensations(agent)
         assert shown
         assert all((call["kind"], call["status"]) == ("think", "completed") for call in shown)
-        assert "Summary of what came before:" in str(shown[0]["content"])
+        assert "Summary of the earlier conversation:" in str(shown[0]["content"])
         first = transcript(agent.updates())
     with Agent(tmp_path / "state", env=BUDGET) as again:
         again.initialize()

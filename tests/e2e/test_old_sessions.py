@@ -67,7 +67,7 @@ def test_session_without_recorded_past_loads_and_names_the_gaps(tmp_path: Path) 
     said = [event["divergences"] for event in logged(state, session) if event["kind"] == "environment_restored"]
     sentences = [re.sub(r" \(0\.[^)]*\)", "", sentence) for sentence in said[-1]]
     assert sentences == [
-        sentence.replace("NONE", "(its log is from an earlier version, which saved none)") for sentence in UNKNOWN
+        sentence.replace("NONE", "(the log is from an earlier version, which saved no copies)") for sentence in UNKNOWN
     ]
     # It goes on as any other: from now on its past is recorded.
     kinds = {event["kind"] for event in logged(state, session)}

@@ -78,7 +78,7 @@ def test_bad_pictures_are_told_and_the_turn_goes_on(tmp_path: Path) -> None:
         assert images(server.asked[0].body) == []
         for said in (agent.text(), texts(server.asked[0].body)):
             assert "40,000 x 40,000 pixels" in said
-            assert "it cannot be read" in said
+            assert "the picture cannot be read" in said
             assert "only PNG, JPEG, GIF and WebP" in said
 
 
@@ -228,7 +228,7 @@ def test_a_bad_representation_is_a_line_and_the_statement_succeeds(tmp_path: Pat
         assert "one A\n[_repr_png_ raised ValueError: no luck]" in agent.text()
         agent.prompt(session, source.format("B", "return b'no picture'"))
         assert "one B" in agent.text()
-        assert "[picture statement-2, 10 bytes: it cannot be read]" in agent.text()
+        assert "[picture statement-2, 10 bytes: the picture cannot be read]" in agent.text()
 
 
 def test_a_view_of_a_picture_shows_it_within_its_budget(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def test_what_a_program_makes_is_shown_and_held(tmp_path: Path) -> None:
     shown = json.dumps(agent.updates())
     for name in MADE:
         assert f"{path / name}" in shown, name
-    assert shown.count("look at it before you go on") >= 3
+    assert shown.count("check it before you continue") >= 3
     assert (path / ".envrc").read_text() == "touch x"
 
 

@@ -66,7 +66,7 @@ def test_what_a_server_received_is_made_again_from_the_log(tmp_path: Path, kind:
             session = agent.open(project)
             assert agent.prompt(session, "count the words", seconds=60) == "end_turn"
             assert agent.prompt(session, "/context") == "end_turn"
-            assert "A model would now be sent " in agent.text()
+            assert "The next model call would send " in agent.text()
         received = [asked.body for asked in served.asked if SUMMING_UP not in json.dumps(asked.body)]
     assert len(received) < len(served.asked)
     again, calls = anyio.run(sent_again, state, session, kind)

@@ -315,7 +315,7 @@ async def test_rewind_restores_names_and_files(project: Path, era: Era) -> None:
         assert [line.split("  ")[0] for line in (await caller.text("view")).split("\n")] == ["1 handle", "a"]
         (project / "new.txt").write_text("by hand")
         assert (await caller.text("rewind", to=0)).split("\n")[1:] == [
-            "new.txt was not restored: it has changed since the session last wrote it."
+            "new.txt was not restored: the file has changed since the session last wrote it."
         ]
         assert await caller.text("view") == NO_HANDLES
         assert await caller.text("rewind", to=0, files=False) == "after statement 0  branch b3"
@@ -334,7 +334,7 @@ async def test_rewind_leaves_what_is_protected_since(project: Path) -> None:
         await anyio.run_process(["git", "-C", project, "config", "core.hooksPath", "tools"])
         said = await caller.text("rewind", to=1)
     assert (project / "tools/pre-commit").read_text() == "later"
-    assert "tools/pre-commit was not restored: it is protected, because" in said
+    assert "tools/pre-commit was not restored: the file is protected, because" in said
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -403,7 +403,7 @@ _BETWEEN: tuple[Item, ...] = (
 
 _OWN = OwnContents(present_digest="e", wanted_digest="f")
 _BACK = FileToRestore(path="/work/b.py", present_digest="b", wanted_digest="a", own=_OWN, is_merged=True)
-_LEFT = FileLeft(path="/else/c.txt", reason="it has changed since the session last wrote it")
+_LEFT = FileLeft(path="/else/c.txt", reason="the file has changed since the session last wrote it")
 
 _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     UserMessage(message_id=_message(40), text="search"),

@@ -121,7 +121,7 @@ def missing() -> str:
     found = version()
     if found >= OLDEST:
         return ""
-    what = f"version {found} of Landlock, which lets files be emptied" if found else "no Landlock"
+    what = f"Landlock version {found}, which does not prevent truncation of files" if found else "no Landlock"
     return f"this kernel has {what} (needs Linux 6.2 or later)"
 
 

@@ -76,7 +76,7 @@ def missing() -> str:
             enter((), (), (), _SUFFICES)
             reason = ""
         except OSError as error:
-            reason = f"this system does not let {_who()} have its own file tree ({error.strerror})"
+            reason = f"this system does not allow {_who()} a private file tree ({error.strerror})"
         finally:
             os.write(writer, reason.encode()[:_REASON_BYTES])
             os._exit(0)

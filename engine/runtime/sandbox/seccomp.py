@@ -194,12 +194,12 @@ def missing() -> str:
     """Why this layer is unavailable, as a phrase; empty if it is available."""
     machine = os.uname().machine
     if machine not in ARCHITECTURES:
-        return f"there is no filter for {machine}, only for {' and '.join(ARCHITECTURES)}"
+        return f"there is no system call filter for {machine}, only for {' and '.join(ARCHITECTURES)}"
     try:
         action = ctypes.create_string_buffer(ALLOW.to_bytes(_WORD, "little"), _WORD)
         kernel.system_call(ARCHITECTURES[machine].numbers["seccomp"], _GET_ACTION_AVAIL, 0, action)
     except OSError as error:
-        return f"this kernel has no filter of system calls ({error.strerror})"
+        return f"this kernel cannot filter system calls ({error.strerror})"
     return ""
 
 

@@ -275,7 +275,7 @@ class Interpreter:
 
     def _replay(self, revisions: tuple[Look, ...] | None) -> None:
         """Begin a step of a replay."""
-        self._say("between two steps something")
+        self._say("code between two statements")
         self._board.looks.replay(revisions)
 
     def _say(self, who: str) -> None:
@@ -383,7 +383,7 @@ class Interpreter:
         return Ticked(events=(), time_ms=0.0, stops=self._guard.take_late())
 
     def _settle(self, request: Settle) -> Settled:
-        self._say("between two steps something")
+        self._say("code between two statements")
         if request.after_reading:
             self._board.read()
         # Before the looks, because a finalizer that runs now may look at a file.

@@ -89,7 +89,7 @@ def _held(originals: Mapping[str, object]) -> object:
     """An object with these read-only attributes."""
     methods = {name: staticmethod(cast("Callable[..., object]", value)) for name, value in originals.items()}
     return type(
-        ORIGINALS, (), {"__slots__": (), "__doc__": "The names that every session has, as they were.", **methods}
+        ORIGINALS, (), {"__slots__": (), "__doc__": "The built-in names of every session, unchanged.", **methods}
     )()
 
 
@@ -228,7 +228,7 @@ def viewing(view: Callable[..., object], modules: Mapping[str, ServerModule]) ->
             return view(path, *args, **kwargs)
         module = modules.get(place[0])
         if module is None:
-            raise ValueError(f"{path!r}: no MCP server has the module {place[0]!r}; there is {', '.join(modules)}")
+            raise ValueError(f"{path!r}: no MCP server has the module {place[0]!r}; there are {', '.join(modules)}")
         text = _state(module).ask(read_of(place[0]), {"uri": place[1]})
         return view(None, *args, **kwargs, text=text, title=path)
 

@@ -52,7 +52,7 @@ _ENDLESS: Final = frozenset((
     ("collections", "UserList"), ("collections", "UserString"), ("builtins", "mappingproxy"),
 ))  # fmt: skip
 """Types whose repr is as long as their content; by module and name, because most of them are not imported."""
-INTERRUPTED: Final = "its examination was interrupted"
+INTERRUPTED: Final = "the examination of the value was interrupted"
 ALLOWANCE: Final = 200_000
 """The most objects to walk for one statement, in about half a second."""
 _REACHED: Final = 1_000_000

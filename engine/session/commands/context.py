@@ -22,7 +22,7 @@ TAIL: Final = "tail"
 _TAIL_LINES: Final = 16
 _FORESEEN: Final = 12
 _NO_TAIL: Final = "The next prompt has no last part: there are no handles and no changes."
-_NO_SUCH_VIEWS: Final = f"`/views` lists the newest handles, `/views {ALL}` all of them."
+_NO_SUCH_VIEWS: Final = f"`/views` lists the newest handles, `/views {ALL}` all handles."
 _NOT_YET: Final = "The next prompt is not known yet; ask again when the turn has ended."
 
 NOTHING_SANDBOXED: Final = "No model statement has run yet, so nothing is sandboxed."
@@ -59,10 +59,10 @@ def _present(context: CommandContext, projection: Projection, argument: str, for
     first = next((f", from `{name}` on," for name in projection.tail_sections), "")
     return "\n\n".join(
         (
-            breakdown_text("A model would now be sent", context.runtime.calls.breakdown(projection)),
+            breakdown_text("The next model call would send", context.runtime.calls.breakdown(projection)),
             *foreseen,
             *_last_part(
-                f"The last part{first} is new in each call, at the end of the newest message. Now:",
+                f"The last part{first} changes with each call, and ends the newest message. Now:",
                 tail,
                 f"; `/context {TAIL}` shows them",
             ),
@@ -95,10 +95,12 @@ def _past(context: CommandContext, argument: str) -> str:
     return "\n\n".join(
         (
             breakdown_text(
-                f"Model call {number}, {_when(context, call)}, was sent", context.runtime.calls.breakdown_of(call)
+                f"Model call {number}, {_when(context, call)}, sent", context.runtime.calls.breakdown_of(call)
             ),
             *_last_part(
-                "Its last part, at the end of the newest message, was:", tail, "; the command below prints them"
+                "The last part of this prompt, at the end of its newest message:",
+                tail,
+                "; the command below prints them",
             ),
             f"In a shell, `rewindow show {session_id} --projection {number}` prints the whole prompt.",
         )
@@ -146,7 +148,7 @@ async def tick(context: CommandContext, _: str) -> str:
         return "\n".join(["These handles are up to date now; the model gets the changes with its next call:", *lines])
     running = sum(event.nodes for event in events if isinstance(event, NodesTicked))
     if not running:
-        return "No handle follows its file; `/run NAME.Run()` makes one follow it."
+        return "No handle follows its file; `/run NAME.Run()` makes a handle follow its file."
     return f"No changes: {running} {plural(running, 'handle')} {'is' if running == 1 else 'are'} up to date."
 
 
@@ -163,9 +165,9 @@ async def compact(context: CommandContext, _: str) -> str:
     )
 
 
-NO_MODEL: Final = "no model {name!r} is offered; name another one as PROVIDER:MODEL, such as openai:{name}"
-NO_LEVEL: Final = "there is no thinking level {level!r}; it is one of {levels}, and the model is unchanged"
-NO_LEVELS: Final = "{name} cannot be told how much to think, so nothing is changed"
+NO_MODEL: Final = "model {name!r} is not in the list; write a model as PROVIDER:MODEL, such as openai:{name}"
+NO_LEVEL: Final = "there is no thinking level {level!r}; use one of {levels}. The model is unchanged"
+NO_LEVELS: Final = "the thinking level of {name} cannot be set, so nothing is changed"
 _MOST: Final = 40
 """The most models in a list."""
 
@@ -228,7 +230,8 @@ def _list(offered: dict[str, str]) -> list[str]:
         *lines,
         *rest,
         "",
-        f"`/model NAME` chooses one, `/model NAME LEVEL` also how much it thinks: {', '.join(THINKING_LEVELS)}.",
+        "`/model NAME` chooses a model, and `/model NAME LEVEL` also its thinking level: "
+        f"{', '.join(THINKING_LEVELS)}.",
     ]
 
 

@@ -31,9 +31,9 @@ TEXT_CHARS: Final = 40_000
 """How much of a file a model reads in the prompt. A view has the rest."""
 SKILL_TEXT: Final = "The user calls the skill {name}, whose files are in {folder}. Its instructions:\n\n{text}"
 NEEDS_MODEL: Final = (
-    "`/{name}` is a prompt for a language model, and this session runs what you type; `/model` lists models."
+    "`/{name}` is a prompt for a language model, but this session runs your input as Python; `/model` lists models."
 )
-TAKEN: Final = "{path} cannot be called as `/{name}`, which is a command of Rewindow."
+TAKEN: Final = "{path} cannot be called as `/{name}`, because Rewindow has a command of this name."
 
 
 class CustomCommands:

@@ -36,7 +36,7 @@ async def undo(context: CommandContext, argument: str) -> str:
 async def redo(context: CommandContext, argument: str) -> str:
     number, is_dry = _words(argument, "/redo")
     if number is not None:
-        raise InvalidRequestError("`/redo` takes no number: it redoes what was undone last.")
+        raise InvalidRequestError("`/redo` takes no number: it redoes the last undo.")
     return await undo_or_redo(context, UndoRequest(is_redo=True, is_dry=is_dry))
 
 
@@ -64,7 +64,7 @@ def undo_lines(result: MoveResult, request: UndoRequest, cwd: str, session: Sess
         return would_lines("redo" if request.is_redo else "undo", result.written, cwd)
     said = left_sentence(result.rewound, session)
     other = REDO_RETURNS if result.rewound.restored and not request.is_redo else UNDO_GOES_ON
-    return [f"{said}{' ' if said else ''}{other} Names and the conversation are unchanged."]
+    return [f"{said}{(' ' if said else '')}{other} Variables and the conversation are unchanged."]
 
 
 def left_sentence(rewound: Rewound, session: SessionId) -> str:

@@ -59,10 +59,10 @@ OTHERS: Final = "Prompts of files and MCP servers:"
 _MOST_LISTED: Final = 12
 _MOST_NEAR: Final = 3
 """The most suggestions by spelling for an unknown command."""
-_SET_ELSEWHERE: Final = "Your editor sets the {} in a menu, `rewindow run` with `/{}`"
+_SET_ELSEWHERE: Final = "Choose the {} in a menu of your editor, or with `/{}` in `rewindow run`"
 _MODES: Final = f"{_SET_ELSEWHERE.format('mode', 'mode')}. The modes are {', '.join(f'`{mode}`' for mode in MODES)}."
 _OPTIONS: Final = (
-    f"{_SET_ELSEWHERE.format('options', 'option')}. They are {', '.join(f'`{name}`' for name in OPTIONS)}."
+    f"{_SET_ELSEWHERE.format('options', 'option')}. The options are {', '.join(f'`{name}`' for name in OPTIONS)}."
 )
 _ELSEWHERE: Final = {
     name: advice for names, advice in (("mode modes", _MODES), ("option options", _OPTIONS)) for name in names.split()
@@ -89,8 +89,8 @@ COMMANDS: Final[dict[str, Command]] = {
             "context",
             "[N | tail]",
             "number of a model call, or tail",
-            "Show the next prompt: where its tokens go, and what changes that; with N, the prompt of model call N; "
-            "with tail, the whole last part",
+            "Show the next prompt, the tokens of its parts, and how to save tokens; with N, the "
+            "prompt of model call N; with tail, the whole last part",
             context,
             context_glance,
             "call",
@@ -98,9 +98,8 @@ COMMANDS: Final[dict[str, Command]] = {
         Command(
             "views",
             "[all]",
-            "all, if there are many",
-            "List the handles: views of files, and groups with their members; if there are many, the newest, or with "
-            "`all` every one",
+            "`all` for every handle",
+            "List the newest handles (views of files, and groups with their members); with `all`, every handle",
             views,
             views_glance,
         ),
@@ -117,9 +116,9 @@ COMMANDS: Final[dict[str, Command]] = {
         Command(
             "model",
             "[NAME] [LEVEL]",
-            "a model, and how much it thinks",
-            "Show the model and those that can be chosen; with NAME, choose the model of the next call, and with LEVEL "
-            "how much it thinks: default, off, low, medium, high or max",
+            "a model, and its thinking level",
+            "Show the current model and the choices; with NAME, choose the model of the next call, "
+            "and with LEVEL its thinking level: default, off, low, medium, high or max",
             glancing(model_glance),
             model_glance,
         ),
@@ -127,7 +126,7 @@ COMMANDS: Final[dict[str, Command]] = {
             "cost",
             "",
             "",
-            "Show what the model calls of the session took: tokens, and dollars by list price",
+            "Show the tokens and the list price of the session's model calls",
             glancing(cost_glance),
             cost_glance,
         ),
@@ -159,8 +158,8 @@ COMMANDS: Final[dict[str, Command]] = {
             "rewind",
             f"K [{KEEP_FILES}] [{KEEP_CONVERSATION}] [{DRY_RUN}]",
             "the number of a statement, 0 for the beginning",
-            "Go back to the end of statement K, on a new branch: the conversation, the namespace, and the files that "
-            "statements have written since",
+            "Go back to the end of statement K, on a new branch; this restores the conversation, the "
+            "namespace, and files that statements have written since",
             rewind,
             takes="statement",
             moves_head=True,
@@ -169,19 +168,22 @@ COMMANDS: Final[dict[str, Command]] = {
             "undo",
             f"[K] [{DRY_RUN}]",
             "the number of a statement",
-            "Undo what statement K did to files, and nothing else; without K, what the last statement that changed "
-            "files did",
+            "Undo only the file changes of statement K; without K, of the last statement that changed files",
             undo,
             takes="statement",
         ),
         Command(
-            "redo", f"[{DRY_RUN}]", "nothing, or only to see what would be done", "Redo what was undone last", redo
+            "redo",
+            f"[{DRY_RUN}]",
+            "no argument, or only to see the changes,",
+            "Redo the file changes of the last undo",
+            redo,
         ),
         Command(
             "changes",
             "[K]",
             "the number of a statement",
-            "List the files that the session has changed, or that changed since the end of statement K",
+            "List the files that the session has changed, or only those changed since the end of statement K",
             glancing(changes_glance),
             changes_glance,
             "statement",
@@ -190,8 +192,8 @@ COMMANDS: Final[dict[str, Command]] = {
             "branch",
             f"[NAME [{KEEP_FILES}]]",
             "name of a branch",
-            "Switch to another branch: its conversation, its namespace, and the files as they were when it was left; "
-            "without a name, list the branches",
+            "Switch to another branch, and restore its conversation, namespace and files; without a "
+            "name, list the branches",
             branch,
             takes="branch",
             moves_head=True,
@@ -200,7 +202,7 @@ COMMANDS: Final[dict[str, Command]] = {
             "diff",
             "A [B]",
             "the names of one or two branches",
-            "Compare two branches, or one with the active one: statements, names and files",
+            "Compare two branches, or one with the active branch: statements, variables and files",
             glancing(diff_glance),
             diff_glance,
             "branch",
@@ -209,8 +211,9 @@ COMMANDS: Final[dict[str, Command]] = {
             "replay",
             "K [J] [--live | --dry]",
             "the number of a statement, and optionally of a later one",
-            "Run statements K to J again with the recorded answers of their tools, and report differences; with "
-            "--live they have effects again, with --dry the replay stops before the first effect",
+            "Run statements K to J again with the recorded answers of their tools, and report "
+            "differences; with --live, tools have effects again; with --dry, the replay stops before "
+            "the first effect",
             replay,
             takes="statement",
             is_cancellable=False,
@@ -219,8 +222,9 @@ COMMANDS: Final[dict[str, Command]] = {
             "edit",
             "K [J] [--live]",
             "the number of a statement, and on the next lines the statement to run in its place",
-            "Run another statement in place of K, on a new branch, then the later ones up to J or the last, with the "
-            "recorded answers of their tools; with --live they have effects again",
+            "Run another statement in place of K, on a new branch, then the later ones up to J or "
+            "the last, with the recorded answers of their tools; with --live, tools have effects "
+            "again",
             edit,
             takes="edit",
             moves_head=True,
@@ -228,7 +232,7 @@ COMMANDS: Final[dict[str, Command]] = {
             is_said=True,
         ),
         Command("compact", "", "", "Replace the conversation so far with a summary", compact),
-        Command("tick", "", "", "Update the handles that follow their files", tick),
+        Command("tick", "", "", "Update handles that follow their files", tick),
         Command("help", "", "", "List these commands", glancing(_help), _help),
     )
 }

@@ -175,7 +175,7 @@ _BRANCHES_OF_STATEMENT: Final = 3
 SHOWN_EXECUTIONS: Final = 20
 TAG_OPTION: Final = "--tag"
 _BACK: Final = "`/rewind K` goes back to the end of statement K, `/rewind 0` to the beginning"
-_OVER: Final = "`/branch NAME` over to another branch"
+_OVER: Final = "`/branch NAME` switches to another branch"
 
 
 def timeline_glance(context: CommandContext, argument: str) -> str:
@@ -238,7 +238,7 @@ async def omit(context: CommandContext, argument: str) -> str:
         return no_such_statement(cells, argument)
     await context.runtime.omit(cell.statement.statement_id, not cell.omitted)
     now = "is left out of the namespace" if cell.omitted else "is in the namespace again"
-    return f"Statement {argument} {now}, which is rebuilt when it is needed next. `/omit {argument}` takes that back."
+    return f"Statement {argument} {now}, which is rebuilt when it is needed next. `/omit {argument}` takes this back."
 
 
 def _one_statement(cells: Sequence[Cell], argument: str) -> str:
@@ -417,7 +417,7 @@ def replay_request(argument: str, cells: Sequence[Cell], known: Sequence[ReplayM
             raise InvalidRequestError(f"{_shown(f'--{mode}')} is not an option here; the options are {ways}.")
     if len(numbers) not in (1, 2) or len(modes) > 1:
         raise InvalidRequestError(
-            "Give the number of a statement, optionally that of a later one, and at most one mode."
+            "Give the number of a statement, optionally the number of a later one, and at most one mode."
         )
     first, *last = (_number(cells, word) for word in numbers)
     mode = cast("ReplayMode", modes[0]) if modes else "recorded"

@@ -51,16 +51,16 @@ from .projector import Projector
 
 logger = logging.getLogger(__name__)
 
-HEADING: Final = "Summary of what came before:\n"
-INSTRUCTIONS: Final = """\
-You are handing your work over to yourself: what follows is the beginning of a conversation that has become too long,
-and only your summary of it will stay. Write down what is needed to go on: what the user wants, what was decided and
-why, what was found out, which files and names matter and in which state they are, what is still to be done. Be
-specific and brief, at most {words} words. The statements that you ran stay listed beside your summary, so say what came
-of them, and do not repeat them. Write nothing but the summary.
-"""
+HEADING: Final = "Summary of the earlier conversation:\n"
+INSTRUCTIONS: Final = (
+    "The conversation has become too long. The text below is its beginning, and only your summary of it "
+    "will remain. Write\ndown everything that you need to go on: the user's goals, decisions and their "
+    "reasons, findings, relevant files and\nnames with their state, and open tasks. Be specific and "
+    "brief: at most {words} words. Your statements stay listed beside\nyour summary, so give their "
+    "outcomes, and do not repeat them. Write nothing but the summary.\n"
+)
 NO_SUMMARY: Final = "the model could not write a summary, so the session makes one: %s"
-INCOMPLETE: Final = {"length": "its reply was cut for its length", "refusal": "it refused"}
+INCOMPLETE: Final = {"length": "the reply was too long, and cut", "refusal": "the model refused"}
 _EXCERPT_CHARS: Final = 4_000
 """The most of each message that the model gets for its summary."""
 

@@ -170,9 +170,9 @@ def _whole(parts: Breakdown) -> str:
         from_cache = "" if cached is None else f", {cached:,} of them from its cache"
         said.append(f"The provider counted {sent:,} tokens{from_cache}, and {received or 0:,} of the reply.")
     if parts.answered is None:
-        said.append("Whether it was answered is not known: the agent was ended, or the call is still under way.")
+        said.append("It is unknown whether the model answered: the agent ended, or the call is still running.")
     elif not parts.answered:
-        said.append("It was not answered.")
+        said.append("The model did not answer.")
     return " ".join(said)
 
 

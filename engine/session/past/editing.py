@@ -95,8 +95,8 @@ class Editing:
         """
         if not request.source.strip():
             raise InvalidRequestError(
-                f"There is nothing to run in place of statement {first}: give it on the lines after `/edit {first}`, "
-                "or in the file of `--edit`."
+                f"The statement to run in place of {first} is missing: write it on the lines after "
+                f"`/edit {first}`, or in the file of `--edit`."
             )
         try:
             compile(request.source, f"<statement {first}>", "exec", dont_inherit=True)
@@ -107,8 +107,8 @@ class Editing:
         lost = next((cell.statement.index for cell in behind if cell.statement.withheld), None)
         if lost is not None:
             raise InvalidRequestError(
-                f"Statement {lost} had a secret in its source, which is not stored, so it cannot run again. Edit up to "
-                f"{lost - 1} at most."
+                f"Statement {lost} had a secret in its source, which is not stored, so it cannot run "
+                f"again. Choose {lost - 1} as the last statement."
             )
         return [edited, *behind]
 

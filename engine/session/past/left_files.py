@@ -32,12 +32,12 @@ from ...log.file_history import Restorable, is_unknown
 from ...log.redaction import HIDDEN
 from ..tools import REPLACED, UNTRUSTED, Workspace
 
-HIDDEN_PATH: Final = "its path contains a secret, which is not recorded, so the file is unknown"
-NOT_UTF8: Final = "its name is not UTF-8, so it could not be made again"
-NOT_STORED: Final = "its present content is not stored, so it would be lost"
-ONLY_COPY: Final = "it is the only copy of a file that could not be restored under its earlier name"
-PROTECTED: Final = "it is protected, because {}, and a client may not write it; put it back yourself"
-_UNRESOLVED: Final = "nobody can tell where its path leads"
+HIDDEN_PATH: Final = "the path contains a secret, which is not recorded, so the file is unknown"
+NOT_UTF8: Final = "the name is not UTF-8, so the file could not be created again"
+NOT_STORED: Final = "the present content is not stored, so a restore would lose it"
+ONLY_COPY: Final = "this is the only copy of a file that could not be restored under its earlier name"
+PROTECTED: Final = "the file is protected, because {}, and the editor may not write it; restore it yourself"
+_UNRESOLVED: Final = "the path cannot be resolved"
 _EMPTY: Final = xxhash.xxh3_64_hexdigest(b"")
 _NO_CONTENT: Final = ("", DIRECTORY, _EMPTY)
 """Digests of what nobody would miss, and that says nothing about who wrote it."""

@@ -38,7 +38,7 @@ MOST_BYTES: Final = 4 << 20
 """Of each content of a file that is merged."""
 _PERMISSIONS: Final = 0o777
 SAME_LINES: Final = f"{CHANGED}, in the same lines or next to them"
-NOT_TEXT: Final = f"{CHANGED}, and only text is merged, in UTF-8 and up to {MOST_BYTES >> 20} MiB"
+NOT_TEXT: Final = f"{CHANGED}, and only UTF-8 text is merged, up to {MOST_BYTES >> 20} MiB"
 PROTECTED: Final = f"{CHANGED}, and it is not merged, because {{}}"
 SECRET: Final = f"{CHANGED}, and it is not merged, because it contains a secret"
 NOT_STORED: Final = f"{CHANGED}, and a content to merge is not stored"

@@ -37,11 +37,11 @@ _CONTEXT: Final = 3
 _DIFFED_CHARS: Final = 8 << 20
 """Of both contents of a file that are compared line by line; of longer ones a patch replaces all lines."""
 _NOT_STORED: Final = "a content is not stored"
-_DIRECTORY: Final = "it is a directory now"
-_LOST: Final = "its contents are not in the store"
-OUTSIDE: Final = "it is outside of the directory that the patch is for"
-NOT_UTF8: Final = "its name is not UTF-8"
-_SECRET: Final = "it contains a secret"  # noqa: S105 -- a reason, no secret
+_DIRECTORY: Final = "the path is a directory now"
+_LOST: Final = "the contents are not in the store"
+OUTSIDE: Final = "the file is outside the directory of the patch"
+NOT_UTF8: Final = "the name is not UTF-8"
+_SECRET: Final = "the file contains a secret"  # noqa: S105 -- a reason, no secret
 _LINK_MODE: Final = 0o120000
 _FILE_MODE: Final = 0o100644
 _EXECUTABLE_MODE: Final = 0o100755

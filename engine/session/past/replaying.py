@@ -481,7 +481,7 @@ class _Observer:
         if self.mode == "dry" and stops:
             raise _ReplayOverError("completed", f"statement {number} is the first with an effect")
         if not self.begin() and self.mode == "dry":
-            raise _ReplayOverError("completed", "none of them has an effect")
+            raise _ReplayOverError("completed", "no statement has an effect")
 
     def _diverge(self, due: ExecutionStarted, request: RunRequest, change: AspectChange) -> None:
         event = Diverged(

@@ -139,7 +139,7 @@ class Head:
         branches = self._log.branches
         found = branch_named(branches, name)
         if found.name == branches.active:
-            raise InvalidRequestError(f"{found.name} is active already; there are {names_of(branches)}")
+            raise InvalidRequestError(f"branch {found.name} is active already; the branches are {names_of(branches)}")
         statements = [event for event in self._log.events if isinstance(event, StatementRecorded)]
         last = next((event.index for event in reversed(branches.path(statements, found.name))), 0)
         return Destination(found.name, end_of(found, branches, self._log.events), last)
@@ -194,8 +194,8 @@ _AT_ONCE: Final = 8
 """Threads that restore files, because each file waits for the disk."""
 _IN_A_ROW: Final = 16
 """Files that a thread restores one after the other, because to begin a thread's work takes as long as a file."""
-_UNSAVED: Final = "it has unsaved changes in the editor"
-_LOST: Final = "its earlier content is not in the store"
+_UNSAVED: Final = "the file has unsaved changes in the editor"
+_LOST: Final = "the earlier content is not in the store"
 
 
 class FileRewinder:

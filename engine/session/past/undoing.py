@@ -23,11 +23,11 @@ from ..requests import ActiveRequest, MoveResult, UndoRequest, cell_numbered, no
 from .left_files import leaving
 from .rewinding import FileRewinder
 
-NOTHING_TO_UNDO: Final = "No statement has changed a file that could be undone."
-NOTHING_TO_REDO: Final = "Nothing was undone that could be redone."
+NOTHING_TO_UNDO: Final = "There are no file changes to undo."
+NOTHING_TO_REDO: Final = "There are no undone changes to redo."
 NOT_BY_STATEMENT: Final = "Statement {} has changed no file."
 UNDONE: Final = "The changes of statement {} are undone already."
-CHANGED_LATER: Final = "statement {} changed it later; undo that first"
+CHANGED_LATER: Final = "statement {} changed the file later; undo that statement first"
 
 
 class Undoer:

@@ -45,7 +45,7 @@ def ask(_workspace: Workspace, arguments: Arguments) -> UserQuestion:
     if not question:
         raise ValueError("ask(): the question is empty")
     if len(question) > LONGEST_QUESTION:
-        raise ValueError(f"ask(): the question has {len(question):,} characters, of at most {LONGEST_QUESTION:,}")
+        raise ValueError(f"ask(): the question has {len(question):,} characters; the limit is {LONGEST_QUESTION:,}")
     choices = _choices(arguments.choices)
     return UserQuestion(
         question,
@@ -80,7 +80,7 @@ def _choices(given: object) -> tuple[Choice, ...]:
         if not text.strip():
             raise ValueError(f"ask(): choice {number} is empty")
         if len(text) > LONGEST_CHOICE:
-            raise ValueError(f"ask(): choice {number} has {len(text):,} characters, of at most {LONGEST_CHOICE:,}")
+            raise ValueError(f"ask(): choice {number} has {len(text):,} characters; the limit is {LONGEST_CHOICE:,}")
         shown = legible_line(text)
         if shown in seen:
             raise ValueError(f"ask(): the choice {cut_line(repr(text), _SHOWN)} is there twice")

@@ -48,10 +48,11 @@ KEPT_BYTES: Final = 256 << 10
 MOST_BYTES: Final = (128 << 10) - 1
 """Linux's limit for one argument of a program."""
 DENIED: Final = (
-    "the sandbox may be why: this could not change {}. bash(command, outside=True) asks the user to run it outside"
+    "the sandbox may be the cause: the command could not change {}. bash(command, outside=True) asks "
+    "the user to run it outside"
 )
 NO_NETWORK: Final = (
-    "the sandbox may be why: it has no network. bash(command, outside=True) asks the user to run it outside"
+    "the sandbox may be the cause: it has no network. bash(command, outside=True) asks the user to run it outside"
 )
 _WORDS: Final = "(?:Read-only file system|Permission denied|Operation not permitted)"
 _DENIED: Final = re.compile(
@@ -93,7 +94,7 @@ def perform(workspace: Workspace, arguments: Arguments) -> Program:
     if not command.strip():
         raise ValueError("bash(): the command is empty")
     if "\0" in command:
-        raise ValueError("bash(): a command cannot hold a NUL character")
+        raise ValueError("bash(): a command cannot contain a NUL character")
     if (size := len(os.fsencode(command))) > MOST_BYTES:
         raise ValueError(
             f"bash(): the command has {size:,} bytes; Linux allows {MOST_BYTES:,}. write() it to a file and run that"

@@ -24,7 +24,7 @@ CONTEXT: Final = 3
 SHORT_LINES: Final = 200
 SHORT_CHARS: Final = 16_000
 """A file within both limits, before and after, is shown whole."""
-ENCODED: Final = "encoded as {}; a program that expects UTF-8 reads something else"
+ENCODED: Final = "encoded as {}; programs that expect UTF-8 will misread it"
 _BLOCK: Final = 1 << 16
 
 

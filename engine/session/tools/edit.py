@@ -210,7 +210,7 @@ def _check(arguments: EditArguments) -> None:
     if arguments.old == arguments.new:
         raise ValueError("edit(): old and new are the same text")
     if arguments.count is not None and arguments.count < 1:
-        raise ValueError(f"edit(): count={arguments.count}; it must be 1 or more, or None for every place")
+        raise ValueError(f"edit(): count={arguments.count} must be 1 or more, or None for every occurrence")
 
 
 def replaced(text: str, arguments: EditArguments) -> str:
@@ -277,7 +277,7 @@ def _check_count(text: str, occurs: int, places: Iterator[int], arguments: EditA
     path = arguments.path
     if not occurs:
         hint = nearest(text.replace("\r\n", "\n"), with_line_ends(arguments.old, "LF"))
-        raise ValueError(f"{path} does not contain that text{hint or ', or anything like it'}")
+        raise ValueError(f"{path} does not contain the text `old`{hint or ', or similar text'}")
     listed = list(islice(places, _LISTED))
     numbers = ", ".join(str(text.count("\n", 0, place) + 1) for place in listed)
     more = ", ..." if occurs > len(listed) else ""
@@ -285,6 +285,6 @@ def _check_count(text: str, occurs: int, places: Iterator[int], arguments: EditA
     times = f"{occurs} {plural(occurs, 'time')}"
     if arguments.count == 1:
         raise ValueError(
-            f"{path} contains that text {times}, {where}; give more of the lines around it, or count={occurs}"
+            f"{path} contains the text `old` {times}, {where}; add surrounding lines to `old`, or set count={occurs}"
         )
-    raise ValueError(f"{path} contains that text {times}, not {arguments.count}, {where}")
+    raise ValueError(f"{path} contains the text `old` {times}, not {arguments.count}, {where}")

@@ -50,18 +50,18 @@ def checked_url(text: str) -> URL:
     import httpx2  # with the first page
 
     if len(text) > LONGEST_ADDRESS:
-        raise ValueError(f"fetch(): the address has {len(text):,} characters, of at most {LONGEST_ADDRESS:,}")
+        raise ValueError(f"fetch(): the address has {len(text):,} characters; the limit is {LONGEST_ADDRESS:,}")
     try:
         url = httpx2.URL(text)
         host = url.raw_host.decode()
     except (httpx2.InvalidURL, ValueError, TypeError):
-        raise ValueError("fetch(): this is not an address") from None
+        raise ValueError("fetch(): the address is invalid") from None
     if url.scheme not in _PORTS:
         raise ValueError("fetch(): the address does not begin with http:// or https://; open() reads files")
     if url.userinfo:
         raise ValueError("fetch(): an address with a user name or password is not fetched")
     if not _HOST.fullmatch(host) or not 0 < port_of(url) <= _LAST_PORT:
-        raise ValueError("fetch(): the address names no host, or no port, that there can be")
+        raise ValueError("fetch(): the host or the port of the address is invalid")
     return url.copy_with(fragment=None)
 
 
@@ -98,7 +98,7 @@ def refusal(text: str, *, private: bool = False) -> str:
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
-        return "it is not an IP address"
+        return "this is not an IP address"
     for each in (address, *_within(address)):
         if reason := _refusal(each, private=private):
             return reason
@@ -119,9 +119,9 @@ def _within(address: Address) -> list[Address]:
 
 def _refusal(address: Address, *, private: bool) -> str:
     if address.is_link_local or address in _PLATFORM or _is_of_network(address):
-        return "it belongs to this machine's network, which may serve keys"
+        return "the address belongs to this machine's network, which may serve keys"
     if address.is_multicast or address.is_unspecified:
-        return "no host has it"
+        return "no host can have this address"
     mapped = isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None
     if (address.is_global or mapped) and not any(address in network for network in _UNUSED):
         return ""

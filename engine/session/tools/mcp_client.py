@@ -59,8 +59,8 @@ LONGEST_ANSWER: Final = 16 << 20
 _CONNECT_SECONDS: Final = 20.0
 _SILENT_SECONDS: Final = 300.0
 """An HTTP stream without a byte for this long is given up."""
-_TOO_LARGE: Final = f"its answer has more than {LONGEST_ANSWER >> 20} MiB"
-_COMPRESSED: Final = "its answer is compressed, which was not requested"
+_TOO_LARGE: Final = f"the answer has more than {LONGEST_ANSWER >> 20} MiB"
+_COMPRESSED: Final = "the answer is compressed, which was not requested"
 
 
 class MessageClient(httpx2.AsyncClient):
@@ -225,7 +225,7 @@ async def _lines(process: ServerProcess) -> AsyncGenerator[bytes]:
             start = end + 1
         del buffer[:start]
         if len(buffer) > LONGEST_LINE:
-            raise ValueError(f"it sent a line of more than {LONGEST_LINE >> 20} MiB")
+            raise ValueError(f"the server sent a line of more than {LONGEST_LINE >> 20} MiB")
 
 
 class _Rate:
@@ -322,7 +322,7 @@ Sample = Callable[[Sampling], Awaitable[Sampled | None]]
 MOST_SAMPLES: Final = 5
 """Requests of a server for replies during one call."""
 TOO_MANY_SAMPLES: Final = f"a call may ask for at most {MOST_SAMPLES} replies"
-REFUSED: Final = "the user does not allow it"
+REFUSED: Final = "the user did not allow the request"
 _REFUSED_CODE: Final = -1
 """As the specification of sampling has it."""
 MOST_FORMS: Final = 20
@@ -517,7 +517,7 @@ class Connection:
             return ErrorData(code=INVALID_REQUEST, message=NO_CALL)
         try:
             if asked.tools:
-                raise ValueError("it has tools, which are not offered")
+                raise ValueError("requests with tools are not supported")
             wanted = sampling_of(asked.system_prompt, _plain(asked.messages), asked.max_tokens)
         except ValueError as error:
             return ErrorData(code=INVALID_PARAMS, message=f"the request cannot be answered: {error}")

@@ -26,15 +26,15 @@ _TYPES: Final[tuple[FieldType, ...]] = get_args(FieldType)
 def fields_of(message: str, schema: Mapping[str, Any]) -> tuple[Field, ...]:
     """Return the fields of a form. Raises ValueError, with the reason for the server."""
     if len(message) > LONGEST_TEXT:
-        raise ValueError(f"the message has {len(message):,} characters, of at most {LONGEST_TEXT:,}")
+        raise ValueError(f"the message has {len(message):,} characters; the limit is {LONGEST_TEXT:,}")
     if schema.get("type", "object") != "object":
         raise ValueError("the schema must be an object")
     properties, required = schema.get("properties", {}), schema.get("required", [])
     if not isinstance(properties, Mapping) or not isinstance(required, list):
-        raise ValueError("the schema needs properties, and a list of those that are required")
+        raise ValueError("the schema needs `properties`, and a list `required`")
     shapes, names = cast("Mapping[str, object]", properties), cast("list[object]", required)
     if len(shapes) > MOST_FIELDS:
-        raise ValueError(f"the form has {len(shapes):,} fields, of at most {MOST_FIELDS}")
+        raise ValueError(f"the form has {len(shapes):,} fields; the limit is {MOST_FIELDS}")
     if unknown := [name for name in names if name not in shapes]:
         raise ValueError(f"the required field {_shown(unknown[0])} is not among the properties")
     return tuple(_field(name, shape, is_required=name in names) for name, shape in shapes.items())
@@ -88,7 +88,7 @@ def _choices(name: str, shape: Mapping[str, Any]) -> tuple[Choice, ...]:
     elif titled is not None or values is not None:
         raise ValueError(f"the choices of the field {_shown(name)} are not a list")
     if len(pairs) > MOST_CHOICES:
-        raise ValueError(f"the field {_shown(name)} has {len(pairs):,} choices, of at most {MOST_CHOICES}")
+        raise ValueError(f"the field {_shown(name)} has {len(pairs):,} choices; the limit is {MOST_CHOICES}")
     return tuple(_choice(name, *pair) for pair in pairs)
 
 

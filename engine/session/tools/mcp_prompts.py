@@ -93,13 +93,13 @@ def bound(prompt: Prompt, words: Sequence[str]) -> dict[str, str]:
             rest.append(word)
     free = [name for name in names if name not in given]
     if rest and not free:
-        raise ValueError(f"it takes no further argument: {cut_line(rest[0], _NAME_CHARS)!r}")
+        raise ValueError(f"the prompt takes no further argument: {cut_line(rest[0], _NAME_CHARS)!r}")
     if len(rest) > len(free):
         rest[len(free) - 1 :] = [" ".join(rest[len(free) - 1 :])]
     given.update(zip(free, rest, strict=False))
     missing = [each.name for each in prompt.arguments if each.required and each.name not in given]
     if missing:
-        raise ValueError(f"it needs {', '.join(missing)}")
+        raise ValueError(f"the prompt needs {', '.join(missing)}")
     return given
 
 

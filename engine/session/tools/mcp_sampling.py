@@ -59,12 +59,12 @@ class Sampled(Struct, frozen=True):
 def sampling_of(system: str | None, messages: Sequence[Mapping[str, Any]], tokens: int) -> Sampling:
     """Return a request. Raises ValueError, with the reason for the server."""
     if not messages or tokens < 1:
-        raise ValueError("it needs messages, and at least 1 token")
+        raise ValueError("the request needs messages, and at least 1 token")
     parts = [(str(message.get("role")), "\n".join(_texts(message.get("content")))) for message in messages]
     text = parts[0][1] if len(parts) == 1 else "\n\n".join(f"[{role}]\n{text}" for role, text in parts)
     size = len(text) + len(system or "")
     if size > LONGEST_TEXT:
-        raise ValueError(f"it has {size:,} characters, of at most {LONGEST_TEXT:,}")
+        raise ValueError(f"the request has {size:,} characters; the limit is {LONGEST_TEXT:,}")
     return Sampling(system or "", text, min(tokens, MOST_TOKENS))
 
 
@@ -73,7 +73,7 @@ def _texts(content: object) -> Iterator[str]:
         fields: Mapping[str, object] = cast("Mapping[str, object]", block) if isinstance(block, Mapping) else {}
         text = fields.get("text")
         if fields.get("type") != "text" or not isinstance(text, str):
-            raise ValueError("its content must be text")
+            raise ValueError("the content of a message must be text")
         yield text
 
 

@@ -51,10 +51,10 @@ def _entry(number: int, given: object) -> PlanEntry:
         raise ValueError(f"plan(): entry {number} has the unknown key {_shown(unknown[0])}; keys are {_or(_KEYS)}")
     content = fields.get("content")
     if not isinstance(content, str) or not content.strip():
-        raise ValueError(f"plan(): entry {number} needs a content, a text that is not empty")
+        raise ValueError(f"plan(): entry {number} needs `content`, a text that is not empty")
     if len(content) > LONGEST_ENTRY:
         raise ValueError(
-            f"plan(): the content of entry {number} has {len(content):,} characters, of at most {LONGEST_ENTRY:,}"
+            f"plan(): the content of entry {number} has {len(content):,} characters; the limit is {LONGEST_ENTRY:,}"
         )
     return PlanEntry(
         content=content.strip(),

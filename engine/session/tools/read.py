@@ -62,7 +62,7 @@ def read(workspace: Workspace, arguments: ReadArguments, limit: int = MAX_BYTES)
     start = 1 if arguments.start_line is None else arguments.start_line
     end = arguments.end_line
     if start < 1:
-        raise ValueError(f"start_line={start} is not a line; lines count from 1")
+        raise ValueError(f"start_line={start} is not a line number; the first line is 1")
     if end is not None and end < start:
         raise ValueError(f"end_line={end} is before start_line={start}")
     place, data = _content(workspace, arguments.path, limit)
@@ -88,7 +88,7 @@ def _content(workspace: Workspace, path: str, limit: int) -> tuple[str, bytes]:
 
 MOST_CHARS: Final = 2_000
 """The longest diff in the error."""
-ADVICE: Final = "look at it again with view() or read(), and change it then"
+ADVICE: Final = "look at the file again with view() or read(), then change it"
 
 
 def stale(path: str, since: str, known: bytes | None = None, present: bytes | None = None) -> OSError:

@@ -25,14 +25,14 @@ from .landing import Sync, identity_of, placed, remove, replace_file
 from .workspace import REPLACED, Workspace
 
 _PERMISSIONS: Final = 0o777
-CHANGED: Final = "it has changed since the session last wrote it"
-CHANGED_MODE: Final = "its permissions have changed since the session last wrote it: {:o} -> {:o}"
-_SPECIAL: Final = "set-user-id, set-group-id and sticky bits are not given back"
-_ATTRIBUTES: Final = "it got attributes since the session last wrote it: {}"
-_REMOVED: Final = "it was removed since the session last wrote it"
+CHANGED: Final = "the file has changed since the session last wrote it"
+CHANGED_MODE: Final = "the permissions have changed since the session last wrote the file: {:o} -> {:o}"
+_SPECIAL: Final = "set-user-id, set-group-id and sticky bits are not restored"
+_ATTRIBUTES: Final = "attributes were added since the session last wrote the file: {}"
+_REMOVED: Final = "the file was removed since the session last wrote it"
 _NOT_EMPTY: Final = "the directory has other files now"
-UNTRUSTED: Final = "its earlier content comes from a statement or an import, and {}; restore it yourself"
-_UNKNOWN: Final = "its name is not UTF-8, and there is no such file any more"
+UNTRUSTED: Final = "the earlier content comes from a statement or an import, and {}; restore the file yourself"
+_UNKNOWN: Final = "the name is not UTF-8, and the file does not exist any more"
 
 
 class Replaced(NamedTuple):

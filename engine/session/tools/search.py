@@ -86,9 +86,9 @@ def _check(arguments: GrepArguments) -> None:
     if not pattern:
         raise ValueError("an empty pattern matches every line; find() lists files, read() returns their text")
     if len(pattern) > MAX_PATTERN:
-        raise ValueError(f"a pattern may have at most {MAX_PATTERN} characters, and this one has {len(pattern)}")
+        raise ValueError(f"a pattern may have at most {MAX_PATTERN} characters; this one has {len(pattern)}")
     if "\0" in pattern or "\n" in pattern:
-        raise ValueError("a pattern cannot hold a NUL character or a newline: a search goes line by line")
+        raise ValueError("a pattern cannot contain a NUL character or a newline, because lines are searched one by one")
     if not 0 <= arguments.context <= MAX_CONTEXT:
         raise ValueError(f"context={arguments.context} must be between 0 and {MAX_CONTEXT}")
 

@@ -185,7 +185,9 @@ class ChmodArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def chmod(workspace: Workspace, arguments: ChmodArguments) -> TreeAct:
     """The act that changes the mode. Raises as `name_at`, and PermissionError for set-user-ID and similar bits."""
     if arguments.mode & ~_PERMISSIONS:
-        raise PermissionError(errno.EPERM, "only the permission bits of u, g and o can be set here", arguments.path)
+        raise PermissionError(
+            errno.EPERM, "only the permission bits of user, group and others can be set here", arguments.path
+        )
     name = there(workspace, arguments.path, follows=True, changes=False)
     is_minor = not arguments.mode & ~_MINOR
     assert name.state is not None
@@ -315,7 +317,7 @@ def _remove(workspace: Workspace, name: Name) -> None:
 
 # --- rename -----------------------------------------------------------------------------------------------------------
 
-_IN_PARTS: Final = "its files must be written one by one, because {}"
+_IN_PARTS: Final = "the files in this directory must be written one by one, because {}"
 MOST_FILES: Final = 5_000
 """The largest directory that can be renamed, in files, or removed with its contents, in names."""
 
@@ -359,7 +361,7 @@ def _becomes(source: Name, target: Name) -> Iterator[tuple[str, str | None]]:
     if source.is_directory:
         for count, path in enumerate(_files_below(source.path)):
             if count == MOST_FILES:
-                sentence = f"it has more than {MOST_FILES:,} files, too many to record; bash() can rename it"
+                sentence = f"the directory has more than {MOST_FILES:,} files, too many to record; bash() can rename it"
                 raise OSError(errno.EFBIG, sentence, source.path)
             yield path, None
             yield target.path + path.removeprefix(source.path), path
@@ -450,7 +452,9 @@ def _entries(top: str, directory: int | None) -> Iterator[tuple[str, os.stat_res
         for each in (*folders, *files):
             count += 1
             if count > MOST_FILES:
-                sentence = f"it contains more than {MOST_FILES:,} names, too many to record; bash() can remove it"
+                sentence = (
+                    f"the directory contains more than {MOST_FILES:,} names, too many to record; bash() can remove it"
+                )
                 raise OSError(errno.EFBIG, sentence, top)
             yield os.path.relpath(os.path.join(folder, each), top), os.lstat(each, dir_fd=descriptor)
 

@@ -49,7 +49,7 @@ UNUSED_SECONDS: Final = 30 * 86_400.0
 """After which a directory's database is removed, unless it is used."""
 _END: Final = ".db"
 _SUFFIXES: Final = ("", "-wal", "-shm")
-SECRET: Final = "it contains a secret"  # noqa: S105 -- a reason, no secret
+SECRET: Final = "the file contains a secret"  # noqa: S105 -- a reason, no secret
 FULL: Final = f"the contents of this directory take more than {MOST_BYTES >> 30} GiB"
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS entries(
@@ -308,7 +308,7 @@ class Baseline:
         if now - max(state.modified, state.changed) < _RACY_NS:
             state = state._replace(changed=_NO_TIME)  # and so it is read again
         if found.data is None:
-            return Known(state, found.digest or "unread-gone", found.reason or "it could not be read"), None
+            return Known(state, found.digest or "unread-gone", found.reason or "the file could not be read"), None
         reason = ""
         if self._kept_bytes + len(found.data) > MOST_BYTES:
             reason = FULL
@@ -320,7 +320,7 @@ class Baseline:
         try:
             target = os.readlink(os.fsencode(place))
         except OSError:
-            return Known(state._replace(changed=_NO_TIME), f"{LINK}gone", "it could not be read"), None
+            return Known(state._replace(changed=_NO_TIME), f"{LINK}gone", "the file could not be read"), None
         digest = f"{LINK}{xxhash.xxh3_64_hexdigest(target)}"
         return (Known(state, digest), target) if self._is_storable(target) else (Known(state, digest, SECRET), None)
 

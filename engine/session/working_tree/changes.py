@@ -56,28 +56,32 @@ SHOWN_CHARS: Final = 100_000
 """Characters of changes that the log repeats for one act."""
 DIFFED_BYTES: Final = 2 << 20
 """Of the contents of one act, before and after, that are compared line by line."""
-TOO_LONG: Final = "its lines are not compared, because the changes of this act are too large"
+TOO_LONG: Final = "the lines are not compared, because the changes are too large"
 MOST_RECORDED: Final = 20_000
 """Changes of one act that are recorded. If there are more, none is undone, because a part could be worse."""
 NOT_COMPARED: Final = "changes in {} are not recorded and cannot be undone: {}"
-NOT_CERTAIN: Final = "it may have been there before, or elsewhere, as a file that is left out of comparisons"
+NOT_CERTAIN: Final = "the file may be older, or moved from a place that is not compared"
 TOO_MANY: Final = f"this changed more than {MOST_RECORDED:,} files, so not all of them could be undone"
 AMBIGUOUS: Final = "another file has the same name except for bytes that are not UTF-8"
 SHARED: Final = "another session ran something here at the same time, so the change may not be this session's"
-SAVED: Final = "it was saved in the editor meanwhile, so the change may be yours"
-CUT_SHORT: Final = "the agent ended while this ran, so somebody else may have changed it since"
-NONE_UNDONE: Final = "an undo leaves them all"
+SAVED: Final = "the file was saved in the editor meanwhile, so the change may be yours"
+CUT_SHORT: Final = "the agent ended before this did, so others may have changed the file since"
+NONE_UNDONE: Final = "an undo leaves all of these files unchanged"
 NONE_CHANGED: Final = "none changed"
-MOVED: Final = "git, which an undo leaves: {}"
-BY_OTHERS: Final = "before that, not by a recorded act of this session: {}"
+MOVED: Final = "git references, which an undo leaves unchanged: {}"
+BY_OTHERS: Final = "changed earlier, not by a recorded action of this session: {}"
 FAST_SECONDS: Final = 0.1
 _MOMENT: Final = 1.0
 """Seconds that the first look waits, because the first reply is more urgent."""
 _CHANGED_WORDS: Final = ("made", "changed", "removed")
-_HOME: Final = "it is a home directory or the root of the file system"
-TOO_SLOW: Final = f"listing it takes more than {MOST_SECONDS:.0f} s of processor time, as with very many ignore rules"
-TOO_LARGE: Final = f"it has more than {MOST_ENTRIES:,} files and directories, or more than {MOST_LEVELS} levels"
-_STATE: Final = "it is Rewindow's own directory"
+_HOME: Final = "the directory is a home directory or the root of the file system"
+TOO_SLOW: Final = (
+    f"listing the directory takes more than {MOST_SECONDS:.0f} s of processor time, as with very many ignore rules"
+)
+TOO_LARGE: Final = (
+    f"the directory has more than {MOST_ENTRIES:,} files and directories, or more than {MOST_LEVELS} levels"
+)
+_STATE: Final = "the directory is Rewindow's own"
 
 logger = logging.getLogger(__name__)
 
@@ -248,7 +252,7 @@ class TreeComparison:
         except OSError as error:
             reason = error.strerror or str(error)
         except sqlite3.Error as error:
-            reason = f"what it had cannot be kept: {error}"
+            reason = f"the earlier state of the directory cannot be saved: {error}"
         else:
             self.unchecked.pop(root, None)
             return snapshot
@@ -410,14 +414,14 @@ class _Records:
 
     def _event(self, baseline: Baseline, found: _Difference, doubt: str) -> FileWritten:
         path = os.path.join(baseline.root, found.path)
-        old, old_digest, notes = self._kept(baseline, found.before, "its earlier content is not stored: {}")
-        new, new_digest, new_notes = self._kept(baseline, found.after, "its new content is not stored: {}")
+        old, old_digest, notes = self._kept(baseline, found.before, "the earlier content is not stored: {}")
+        new, new_digest, new_notes = self._kept(baseline, found.after, "the new content is not stored: {}")
         notes += new_notes
         unsure = doubt or (SAVED if path in self.saved else "" if found.is_certain else NOT_CERTAIN)
         if name_text(found.path) in self._ambiguous:
             unsure = AMBIGUOUS
         if unsure:
-            notes.append(f"it is not undone: {unsure}")
+            notes.append(f"an undo leaves this file unchanged: {unsure}")
         changes: Sequence[TextChange] = ()
         is_shown = len(self._events) < SHOWN_FILES and DIRECTORY not in (old_digest, new_digest)
         if is_shown:
@@ -427,7 +431,7 @@ class _Records:
                 changes, note = changes_of(*data) if self._diffed <= DIFFED_BYTES else ((), TOO_LONG)
                 notes += [note] * bool(note)
             if new_digest and (why := self._workspace.protection.why(path)):
-                notes.append(f"look at it before you go on: {why}")
+                notes.append(f"check it before you continue: {why}")
             changes, note = shown_part(self._parts.redactor, changes, "\n".join(notes), self._room)
             self._room -= sum(len(each.new) + len(each.old or "") for each in changes)
         else:
@@ -459,7 +463,7 @@ class _Records:
         data = baseline.content(known.digest)
         storable = None if data is None else self._parts.redactor.storable(data)
         if storable is None:
-            return None, known.digest, [note.format("it was lost or contains a secret")]
+            return None, known.digest, [note.format("the content was lost or contains a secret")]
         return self._parts.store.blob_put(storable), known.digest, []
 
     def _texts(self, baseline: Baseline, found: _Difference) -> tuple[bytes | None, bytes] | None:
@@ -524,9 +528,11 @@ def _form(found: _Difference) -> list[str]:
     if after is None:
         notes.append("the file was removed")
     elif after.state.is_link:
-        notes.append("it is a symbolic link now" if before is None or not before.state.is_link else "the link changed")
+        notes.append(
+            "the path is a symbolic link now" if before is None or not before.state.is_link else "the link changed"
+        )
     elif before is not None and before.state.is_link:
-        notes.append("it was a symbolic link")
+        notes.append("the path was a symbolic link")
     elif before is not None and before.permissions != after.permissions:
         notes.append(f"mode {before.permissions:o} -> {after.permissions:o}")
     return notes

@@ -274,7 +274,7 @@ async def test_unknown_unsaved_text_blocks_writes(client: Client, tmp_path: Path
     await did_open(client, tmp_path / "link.py", "one\n")
     await did(client, "Change", tmp_path / "link.py", version=3, contentChanges=[{"range": RANGE, "text": "x"}])
     for statement in ("edit('a.py', 'saved', 'x')", "write('a.py', 'x')", f"open({str(path)!r}, 'w').write('x')"):
-        assert "a.py is open in the editor, which does not send its text" in await answer(client, session, statement)
+        assert "a.py is open in the editor, which did not send its text" in await answer(client, session, statement)
     assert on_disk(path) == b"saved = 1\n"
     await did(client, "Save", tmp_path / "link.py")
     await answer(client, session, "edit('a.py', 'saved', 'x')")

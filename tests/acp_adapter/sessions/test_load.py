@@ -182,7 +182,7 @@ async def test_resume_reports_an_interrupted_rewind(store: MemoryStore, tmp_path
     async with in_memory(tmp_path, store=store) as first:
         session = SessionId(await first.open(tmp_path))
         await first.prompt(session, "x = 1")
-    left = FileLeft(path=str(tmp_path / "a.txt"), reason="it has changed since the session last wrote it")
+    left = FileLeft(path=str(tmp_path / "a.txt"), reason="the file has changed since the session last wrote it")
     store.acquire(session, lambda seq, error: None)
     seq = Seq(len(logged(store, session)))
     store.submit(session, RewindBegun(seq=seq, statement=1, since=Seq(0), left=(left,)))
@@ -192,7 +192,7 @@ async def test_resume_reports_an_interrupted_rewind(store: MemoryStore, tmp_path
         await agent.load(session, tmp_path, "session/resume")
         assert await agent.prompt(session, "x") == "end_turn"
         (call,) = [call for call in agent.updates("tool_call") if call["title"].startswith(RESTORED)]
-        assert "a.txt was not restored: it has changed since the session last wrote it." in str(call["content"])
+        assert "a.txt was not restored: the file has changed since the session last wrote it." in str(call["content"])
     async with in_memory(tmp_path, store=store) as agent:
         await agent.initialize()
         await agent.load(session, tmp_path, "session/resume")

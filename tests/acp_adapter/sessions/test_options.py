@@ -226,7 +226,7 @@ async def test_slash_commands_work_without_a_model(agent: Client, tmp_path: Path
         ("/timeline 1", "one"),
         ("/timeline 9", "There is no statement 9"),
         ("/context", "what changes it"),
-        ("/tick", "No handle follows its file; `/run NAME.Run()` makes one follow it."),
+        ("/tick", "No handle follows its file; `/run NAME.Run()` makes a handle follow its file."),
     ):
         before = len(agent.text())
         assert await agent.prompt(session, command) == "end_turn"

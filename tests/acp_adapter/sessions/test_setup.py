@@ -59,7 +59,7 @@ def test_setup_command_is_the_own_script_or_module(tmp_path: Path) -> None:
     [
         ("provider:openai:gpt-5", "openai:gpt-5 needs a key: run `rewindow auth add openai` in a terminal, or set OPE"),
         ("provider:gemini:pro", "gemini:pro needs a key: run `rewindow auth add google` in a terminal, or set GOOGLE_"),
-        ("direct", "There is no key of a provider: run `rewindow auth add PROVIDER` in a terminal, or set one of ANT"),
+        ("direct", "There is no provider key. Run `rewindow auth add PROVIDER` in a terminal, or set one of ANT"),
         ("nosuch", "unknown model 'nosuch'"),
     ],
 )
@@ -139,7 +139,7 @@ async def test_unreadable_keys_are_reported(tmp_path: Path) -> None:
         await agent.initialize()
         error = await agent.error("authenticate", {"methodId": SIGN_IN})
         assert "needs a key" in error["message"]
-        assert "repair it" in error["message"]
+        assert "repair or remove" in error["message"]
 
 
 async def test_own_server_needs_no_key(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_key_from_a_pipe_is_in_the_keyring_until_it_is_removed(home: Home) -> No
 def test_without_a_keyring_the_key_is_in_a_file_of_its_owner(home: Home) -> None:
     done = home.run("auth", "add", "gemini", stdin=KEY.encode(), PYTHON_KEYRING_BACKEND="keyring.backends.fail.Keyring")
     assert done.returncode == 0
-    assert "the keyring cannot be used: this system has none" in done.stderr
+    assert "the keyring cannot be used: this system has no keyring" in done.stderr
     assert f"in {file_of(home)}, which only you can read" in done.stdout
     assert json.loads(file_of(home).read_text())["keys"] == {"google": KEY}
     assert stat.S_IMODE(file_of(home).stat().st_mode) == 0o600

@@ -95,7 +95,7 @@ def test_session_goes_back_and_branches_are_listed_and_compared(empty: Home, pro
     assert done.stdout.splitlines() == [
         "The session is now at the end of statement 2, on branch b1.",
         "Restored 1 file to its contents after statement 2: x.txt.",
-        "only-3 was not restored: it has changed since the session last wrote it.",
+        "only-3 was not restored: the file has changed since the session last wrote it.",
         SHOW_LEFT.format(session[:12]),
     ]
     assert (project / "x.txt").read_text() == "2\n"
@@ -153,7 +153,7 @@ def test_statements_run_again_and_what_differs_is_said(empty: Home, tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["rewind", "ses_", "--to", "4"], "There is no statement 4; they are numbered from 1 to 3"),
+        (["rewind", "ses_", "--to", "4"], "There is no statement 4; the statements are numbered from 1 to 3"),
         (["rewind", "ses_x", "--to", "1"], "no session ses_x"),
         (["diff", "ses_", "b7"], "There is no branch b7. The branches are main"),
         (["diff", "ses_", "main", "main"], "main cannot be compared with itself; name another branch"),

@@ -245,7 +245,7 @@ def test_a_call_is_one_json_object_with_these_fields(empty: Home) -> None:
     [
         (2, ("3",), 1, "there is no model call 3; the calls are numbered from 1 to 2"),
         (1, ("0",), 1, "there is no model call 0; there is 1"),
-        (2, ("-1",), 1, "there is no model call -1; they are numbered from 1 to 2"),
+        (2, ("-1",), 1, "there is no model call -1; the calls are numbered from 1 to 2"),
         (2, ("99999999999999999999",), 1, "there is no model call 9999999999999999999"),
         (0, ("1",), 1, "no model has been called in this session"),
         (0, ("1", "--json"), 1, "no model has been called in this session"),

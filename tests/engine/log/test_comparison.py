@@ -133,7 +133,7 @@ def test_a_handle_is_compared_by_its_place_and_policy(was: str, now: str, said: 
 def test_incomparable_name_is_not_reported() -> None:
     info = TypeInfo(type_name="list", short_repr="[1]")
     changed = NamespaceDiff(changed={"x": ChangeInfo(before=info, after=info, mutated=True)})
-    unknown = NamespaceDiff(unknown={"x": "it is too large to be compared"})
+    unknown = NamespaceDiff(unknown={"x": "the value is too large to compare"})
     for pair in ((changed, unknown), (unknown, changed), (unknown, NamespaceDiff())):
         assert not differences(*(finished(diff=diff) for diff in pair)).phrases
     deep = NamespaceDiff(changed=changed.changed, deep=True)

@@ -210,7 +210,7 @@ def files(*paths: str) -> tuple[FileToRestore, ...]:
     return tuple(FileToRestore(path=path, present_digest="2", wanted_digest="1") for path in paths)
 
 
-LEFT = FileLeft(path="/work/mine", reason="it has unsaved changes in the editor")
+LEFT = FileLeft(path="/work/mine", reason="the file has unsaved changes in the editor")
 SAID: dict[str, tuple[Rewound, list[str]]] = {
     "nothing": (Rewound(statement=1), []),
     "one": (
@@ -229,7 +229,10 @@ SAID: dict[str, tuple[Rewound, list[str]]] = {
         Rewound(statement=3, undone=E, restored=(merge("b", ("2", "1"), "2+x", "1+x"),) * 2),
         ["Undid the changes of statement 3 to 1 file: b.", MERGED.format(2, "were", "b")],
     ),
-    "left": (Rewound(statement=3, left=(LEFT,)), ["mine was not restored: it has unsaved changes in the editor."]),
+    "left": (
+        Rewound(statement=3, left=(LEFT,)),
+        ["mine was not restored: the file has unsaved changes in the editor."],
+    ),
     "given up": (
         Rewound(statement=3, cancelled=True),
         ["The rewind was cancelled, and its file changes were undone."],

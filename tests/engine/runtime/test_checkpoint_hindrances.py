@@ -17,10 +17,10 @@ GOMP = "7f0-7f1 r-xp 00000000 00:01 6    /venv/torch/lib/libgomp-a34b.so.1\n"
     ("threads", "mappings", "reason"),
     [
         (3, OPENBLAS.format(1) * 4, ""),
-        (4, OPENBLAS.format(1) * 4, "4 threads of a library at work"),
+        (4, OPENBLAS.format(1) * 4, "4 running threads of a library"),
         (6, OPENBLAS.format(1) + OPENBLAS.format(2), ""),
-        (1, "", "1 thread of a library at work"),
-        (1, OPENBLAS.format(1) + GOMP, "threads of OpenMP at work"),
+        (1, "", "1 running thread of a library"),
+        (1, OPENBLAS.format(1) + GOMP, "running threads of OpenMP"),
     ],
     ids=["OpenBLAS", "OpenBLAS and another", "two of it", "another", "OpenMP"],
 )

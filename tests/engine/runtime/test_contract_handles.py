@@ -167,7 +167,7 @@ async def test_missing_content_is_reported_for_its_step(b: AnyBench) -> None:
     assert restored.divergences[0].startswith("<statement 1> looked at a.txt, but nothing of it is recorded")
     assert restored.divergences[1] == f"the tick after statement 1 {about}"
     restored = await restore(b, replace(run, revisions=None))
-    assert restored.divergences[0].startswith("<statement 1> looked at a.txt, whose earlier content is not recorded")
+    assert restored.divergences[0].startswith("<statement 1> looked at a.txt, but its earlier content is not recorded")
 
 
 @pytest.mark.slow
@@ -274,7 +274,7 @@ async def test_abandoned_request_is_named_as_the_loss(b: AnyBench, tmp_path: Pat
         scope.cancel()
         await b.environment.look()
     assert not b.environment.alive
-    assert await b.environment.loss() == "a request to its worker was abandoned"
+    assert await b.environment.loss() == "a request to the worker was abandoned"
     await b.environment.start(spec_for(tmp_path))
     assert await b.environment.loss() is None
 

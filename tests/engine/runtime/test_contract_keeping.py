@@ -97,8 +97,8 @@ async def test_names_that_cannot_be_kept_say_why(b: AnyBench) -> None:
     names, unkept = await names_kept(b, "import threading\nok = 1\nlock = threading.Lock()\ngen = (i for i in ())")
     assert names == ["ok", "threading"]
     assert unkept == {
-        "lock": "it holds a lock, which cannot be copied",
-        "gen": "it holds a generator, which cannot be copied",
+        "lock": "the value holds a lock, which cannot be copied",
+        "gen": "the value holds a generator, which cannot be copied",
     }
 
 
@@ -165,7 +165,7 @@ HOSTILE = {
     "raise SystemExit(3)": "copying it raised SystemExit: 3",
     "open('made.txt', 'w')": "copying it was not allowed to call open made.txt",
     "import os; os.system('touch made.txt')": "copying it was not allowed to call os.system",
-    "globals()['changed'] = 1": "copying it changed the namespace",
+    "globals()['changed'] = 1": "copying the value changed the namespace",
     "return 5": "copying it raised PicklingError: __reduce__ must return a string or tuple",
 }
 CLASS = """
@@ -250,7 +250,7 @@ async def test_many_names_are_kept_in_few_copies(b: AnyBench) -> None:
     found = await preserved(b)
     names = {name for group in found.groups for name in group.names}
     assert len(names) == 1001
-    assert found.unkept == {"n7": "it holds a lock, which cannot be copied"}
+    assert found.unkept == {"n7": "the value holds a lock, which cannot be copied"}
     assert len(found.groups) < 30
     await restore(b, lost_step(found))
     assert await b.value("n0, n999") == "([0], [999])"
@@ -264,5 +264,5 @@ async def test_value_that_hangs_on_loading_is_interrupted_and_named(b: AnyBench)
     found = await preserved(b)
     await b.run("fine = [1]")
     (said,) = (await restore(b, lost_step(known), lost_step(found), lost_step(await preserved(b)))).divergences
-    assert "no copy of hangs (loading it was interrupted, because it took too long)" in said
+    assert "no copy of hangs (loading the copy was interrupted, because it took too long)" in said
     assert await b.value("fine, 'hangs' in globals()") == "([1], False)"

@@ -234,7 +234,7 @@ async def test_stretch_ends_at_the_first_different_statement(b: AnyBench) -> Non
     found, looked = await restored(b, steps)
     assert looked.labels == ["<statement 2>"]
     assert found.executions == 4
-    assert found.divergences == ("<statement 2> left another value in m (8 instead of 2); m set from what was kept",)
+    assert found.divergences == ("<statement 2> left another value in m (8 instead of 2); m restored from copies",)
     # The next statement found what it had found, or it would have come out differently too.
     assert await b.value("n, m, k, j") == "(1, 2, 3, 4)"
 
@@ -287,7 +287,7 @@ async def test_acting_statement_gets_its_names_back_without_a_stop(b: AnyBench, 
     assert [line.partition(" was not allowed")[0] for line in found.divergences] == [
         f"<statement {n}>" for n in range(1, 13)
     ]
-    assert all("set from what was kept" in line and "no copy" not in line for line in found.divergences)
+    assert all("restored from copies" in line and "no copy" not in line for line in found.divergences)
     # The last one came out as recorded, although what it changes is shared between two names.
     assert looked.labels == [f"<statement {n}>" for n in range(1, 13)]
     assert len(visits) < 6
@@ -389,11 +389,11 @@ async def test_the_error_names_what_to_make_anew(b: AnyBench, tmp_path: Path) ->
         "threading.Thread(target=serve, name='server').start()"
     )
     restored = await restore(b, past(queued, label="<statement 4>"))
-    assert restored.divergences == ("<statement 4> started thread 'server', which continues, without outside effects",)
+    assert restored.divergences == ("<statement 4> started thread 'server', which continues without outside effects",)
     path = str(tmp_path / "made")
     said = await b.value(f"q.put({path!r}); said.get(timeout=20)")
     assert said is not None
-    words = ("ReplayEffect", "server", " was started by <statement 4>", f"os.mkdir {path}", "Create it again")
+    words = ("ReplayEffect", "server", "<statement 4> started it", f"os.mkdir {path}", "Start it again")
     assert [word for word in words if word not in said] == []
     kept_from = (
         "thread 'server', started by <statement 4> while the namespace was rebuilt, "
@@ -409,7 +409,7 @@ async def test_task_made_by_a_rerun_is_guarded_in_live_statements(b: AnyBench, t
     started = at(tmp_path, "old", "task = loop.create_task(make(PATH), name='old')")
     await restore(b, past(made + started, label="<statement 3>"))
     outcome = await b.run("loop.run_until_complete(task)")
-    assert "task 'old' was started by <statement 3>" in outcome.exception.message
+    assert "<statement 3> started it during a rebuild" in outcome.exception.message
     assert (await b.run(at(tmp_path, "new", "loop.run_until_complete(make(PATH)); loop.close()"))).status == "ok"
     assert os.listdir(tmp_path) == ["new"]
 

@@ -118,7 +118,7 @@ def test_a_look_is_given_up_where_somebody_wants_something(tmp_path: Path) -> No
     assert watch.look() == []
     watch = Watch()
     watch.begin(os.getpid(), 1, "the statement")
-    assert "more than the 0.00 GB" in watch.look()[0][1]
+    assert "more than the limit of 0.00 GB" in watch.look()[0][1]
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_what_is_too_much_in_one_count_alone_is_left(monkeypatch: pytest.MonkeyP
     watch.begin(os.getpid(), 1, "the statement")
     assert watch.look() == []
     monkeypatch.setattr(watch, "_next_look", 0.0)
-    assert "more than the 0.00 GB" in watch.look()[0][1]
+    assert "more than the limit of 0.00 GB" in watch.look()[0][1]
 
 
 @pytest.mark.slow
@@ -146,7 +146,7 @@ def test_processes_left_by_statements_are_watched(monkeypatch: pytest.MonkeyPatc
         parent.stdout.readline()
         watch.rest(parent.pid, 1 << 40)
         ((pid, reason),) = watch.look()
-        assert (pid, reason.partition(" had ")[0]) == (parent.pid, "what statements left running")
+        assert (pid, reason.partition(" had ")[0]) == (parent.pid, "the remaining processes of statements")
         assert not watch.is_busy
         assert watch.patience() is not None
         end_tree(parent.pid)
@@ -170,7 +170,7 @@ def test_tree_of_too_many_processes_is_found(monkeypatch: pytest.MonkeyPatch) ->
             (found,) = watch.look()
             assert found == (
                 parent.pid,
-                "the program had more than the 5 processes that it may have at a time; they were ended",
+                "the program exceeded the limit of 5 processes; they were ended",
             )
         finally:
             os.killpg(parent.pid, signal.SIGKILL)

@@ -9,7 +9,7 @@ import pytest
 from tests.support.routed import RoutedBench
 
 PREAMBLE = "import ctypes, io, multiprocessing, os, sqlite3, subprocess, tempfile; from pathlib import Path\n"
-OF_THE_PROJECT = "It works in a temporary directory (tempfile); shutil.copy() then puts"
+OF_THE_PROJECT = "Write to a temporary directory (tempfile) instead; shutil.copy() then copies"
 
 
 @pytest.mark.slow
@@ -56,7 +56,7 @@ async def test_a_connection_is_refused_with_the_option_that_allows_it(worker: Ro
 async def test_file_outside_is_named_as_spelled(worker: RoutedBench, write: str) -> None:
     outcome = await worker.run(PREAMBLE + write, effects=worker.effects)
     assert "/usr/new" in outcome.exception.message
-    assert "let statements write /usr/new, which is outside of the project" in outcome.exception.traceback
+    assert "prevents statements from writing /usr/new, which is outside the project" in outcome.exception.traceback
 
 
 @pytest.mark.slow

@@ -355,7 +355,7 @@ async def test_writable_domain_asks_nobody_and_keeps_earlier_content(tmp_path: P
     [
         (
             "Path('a').write_bytes(bytes(100 << 20))",
-            "files of up to 32 MiB; make a larger one in a temporary directory",
+            "files of up to 32 MiB; write a larger file to a temporary directory",
         ),
         (
             "n = os.open('a', os.O_WRONLY | os.O_CREAT); os.ftruncate(n, 100 << 20); os.close(n)",

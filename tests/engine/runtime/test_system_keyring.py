@@ -52,7 +52,7 @@ def test_error_contains_no_key(tmp_path: Path) -> None:
 
 
 def test_keyring_that_keeps_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(KeyringError, match="did not keep"):
+    with pytest.raises(KeyringError, match="was not stored"):
         keyring(tmp_path, "Forgetful").set("anthropic", KEY)
 
 
@@ -61,7 +61,7 @@ def test_system_without_keyring_has_no_keys_and_takes_none(tmp_path: Path, kind:
     absent = keyring(tmp_path, "Keyring", PYTHON_KEYRING_BACKEND=f"keyring.backends.{kind}.Keyring")
     assert absent.get(["anthropic"]) == {}
     absent.delete("anthropic")
-    with pytest.raises(KeyringError, match="has none"):
+    with pytest.raises(KeyringError, match="has no keyring"):
         absent.set("anthropic", KEY)
 
 

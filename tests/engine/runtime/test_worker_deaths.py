@@ -31,7 +31,10 @@ SOCKET = (
         ("import os; os.closerange(3, 1 << 16); x = 1", "closed the connection"),
         (SOCKET + "os.write(fd, b'\\xff' * 64)\nwhile True: pass", "protocol violation"),
         (SOCKET + "os.write(fd, b'\\x05\\0\\0\\0junk!')\nwhile True: pass", "protocol violation"),
-        (SOCKET + FRAMING + "os.write(fd, f.frame(p.Started()))\nwhile True: pass", "protocol violation: Started"),
+        (
+            SOCKET + FRAMING + "os.write(fd, f.frame(p.Started()))\nwhile True: pass",
+            "protocol violation: unexpected Started",
+        ),
         (
             SOCKET
             + FRAMING
@@ -58,7 +61,7 @@ SOCKET = (
             + "from _rewindow.log.past import ValueGroup\n"
             + "groups = (ValueGroup((), b''),) * 33\n"
             + "os.write(fd, f.frame(p.Kept(execution_id='ex_forged', groups=groups)))\nwhile True: pass",
-            "more values than may be sent unasked",
+            "the worker sent too many values without a request",
         ),
         pytest.param(
             SOCKET
@@ -142,11 +145,11 @@ async def test_forged_result_puts_nothing_out_of_step(b: WorkerBench, tmp_path: 
     outcome = await b.run(SOCKET + FRAMING + forge.format(FORGED), execution_id=FORGED)
     assert outcome.value == "forged"
     outcome = await b.run("1")
-    assert "the result of another execution" in outcome.exception.message
+    assert "unexpected result of another execution" in outcome.exception.message
     assert not b.environment.alive
     await b.environment.start(spec_for(tmp_path))
     outcome = await b.run(SOCKET + FRAMING + forge.format("ex_other"))
-    assert "the result of another execution" in outcome.exception.message
+    assert "unexpected result of another execution" in outcome.exception.message
 
 
 LIMIT = 300 << 20
@@ -186,7 +189,7 @@ async def test_a_statement_whose_processes_hold_too_much_memory_is_ended(tmp_pat
         outcome = await b.run(f"{TOO_MUCH[kind]}\ntime.sleep(60)")
         assert outcome.status == "error"
         assert outcome.exception.type == "WorkerDied"
-        assert "of memory, more than the 0.31 GB allowed" in outcome.exception.message
+        assert "of memory, more than the limit of 0.31 GB" in outcome.exception.message
 
 
 @pytest.mark.slow
@@ -206,4 +209,4 @@ async def test_what_a_short_statement_leaves_is_bounded_between_statements(tmp_p
             await until(lambda: not b.environment.alive)
             await until(lambda: processes_in(tmp_path) == 0)
         loss = await b.environment.loss()
-        assert loss.startswith("what statements left running and its processes held ")
+        assert loss.startswith("the remaining processes of statements and its processes used ")

@@ -265,7 +265,7 @@ async def test_filling_scratch_ends_the_statement_and_is_repairable(tmp_path: Pa
         await b.run(fill)
         assert (await b.run("fill('little', 8)")).exception is None
         outcome = await b.run("fill('much', 40)")
-        assert "filled the scratch directory beyond the 0.02 GB" in outcome.exception.message
+        assert "filled the scratch directory beyond its limit of 0.02 GB" in outcome.exception.message
         with anyio.fail_after(PATIENCE):
             await b.environment.restore(RestorePlan(), contents, ended_otherwise)
         await b.run(fill)

@@ -47,15 +47,15 @@ async def after(b: WorkerBench, code: str, large: bool = False) -> Preserved:
 
 
 HANGS = {
-    "while True: pass": "copying it took longer than 0.2 s",
-    "while True:\n try:\n  while True: pass\n except BaseException: pass": "copying it took longer than 0.2 s",
-    "lock = threading.Lock(); lock.acquire(); lock.acquire()": "copying it took longer than 0.2 s",
+    "while True: pass": "copying the value took longer than 0.2 s",
+    "while True:\n try:\n  while True: pass\n except BaseException: pass": "copying the value took longer than 0.2 s",
+    "lock = threading.Lock(); lock.acquire(); lock.acquire()": "copying the value took longer than 0.2 s",
     "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65)); time.sleep(1000)": (
-        "copying it took longer than 0.2 s"
+        "copying the value took longer than 0.2 s"
     ),
-    "os._exit(0)": "copying it ended the process that did it",
+    "os._exit(0)": "copying the value ended the copying process",
     "os.kill(os.getpid(), 9)": "copying it was not allowed to call os.kill",
-    "import ctypes; ctypes.string_at(0)": "copying it ended the process that did it",
+    "import ctypes; ctypes.string_at(0)": "copying the value ended the copying process",
 }
 
 
@@ -73,7 +73,7 @@ async def test_one_that_hangs_leaves_the_copies_after_it_alone(b: WorkerBench) -
     await set_up(b, 0.2)
     await b.run("a, b = [Coded('while True: pass')], [Coded('pass')]")
     found = await preserved(b)
-    assert found.unkept == {"a": "copying it took longer than 0.2 s"}
+    assert found.unkept == {"a": "copying the value took longer than 0.2 s"}
     assert [group.names for group in found.groups] == [("b",)]
 
 
@@ -161,7 +161,7 @@ async def test_more_children_than_are_allowed_at_once_are_not_begun(b: WorkerBen
     for number in range(5):
         await b.run(f"coded_{number} = [Coded('time.sleep(1000)')]")
         found = await b.environment.preserve(False)
-    assert found.unkept == {"coded_4": "more was copied at the same time than fits"}
+    assert found.unkept == {"coded_4": "too much was copied at the same time"}
     # Each has forked once more, for code of the statement's own.
     await until(lambda: len(worker.children(recursive=True)) == 8)
     children = [child.pid for child in worker.children(recursive=True)]
@@ -196,7 +196,7 @@ async def test_signals_of_statements_are_not_handled_in_the_child(b: WorkerBench
     await b.run("import signal\ndef handle(*_): open('handled', 'w')\nsignal.signal(signal.SIGTERM, handle)")
     await preserved(b)
     found = await after(b, "import ctypes; ctypes.CDLL(None).kill(os.getpid(), 15)")
-    assert found.unkept == {"coded": "copying it ended the process that did it"}
+    assert found.unkept == {"coded": "copying the value ended the copying process"}
     assert not (b.cwd / "handled").exists()
 
 

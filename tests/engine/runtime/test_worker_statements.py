@@ -163,7 +163,7 @@ async def test_fatal_copy_is_not_loaded_again(b: WorkerBench, tmp_path: Path) ->
     (tmp_path / "f.txt").unlink()
     found, _ = await restored(b, steps)
     (said,) = found.divergences
-    assert "no copy of _, ends (loading its copy ended the worker)" in said
+    assert "no copy of _, ends (loading the copy ended the worker)" in said
     assert await b.value("x, y") == "(1, 2)"
 
 
@@ -191,7 +191,7 @@ async def test_endless_output_in_a_stretch_is_stopped(tmp_path: Path) -> None:
         found, looked = await restored(b, [steps[0], replace(steps[1], request=endless), steps[2]])
         assert [each[:2] for each in looked.at] == [("<statement 2>", "timeout")]
         assert await b.value("x, y, z") == "(1, 2, 3)"
-        assert found.divergences[-1] == "<statement 2> did not bind y; y set from what was kept"
+        assert found.divergences[-1] == "<statement 2> did not bind y; y restored from copies"
 
 
 async def test_raising_sink_during_an_effect_leaves_the_environment_usable(b: WorkerBench) -> None:

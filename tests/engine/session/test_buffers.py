@@ -213,7 +213,7 @@ async def test_file_with_unknown_text_is_shown_and_not_changed(tmp_path: Path) -
     buffers = attached(tmp_path, editor)
     assert await buffers.texts(paths(tmp_path, "a", "late")) == {str(tmp_path / "a"): None}
     assert [await buffers.unsaved(name, changes=False) for name in ("a", "late")] == [None, None]
-    for name, reason in (("a", "is open in the editor"), ("late", "does not answer in time")):
+    for name, reason in (("a", "is open in the editor"), ("late", "did not answer in time")):
         with pytest.raises(OSError, match=rf"{name} .*{reason}.*; nothing was written"):
             await buffers.unsaved(name, changes=True)
 
@@ -236,7 +236,7 @@ async def test_large_file_without_an_editor_answer_is_not_changed(tmp_path: Path
             file.truncate(size)
     buffers = attached(tmp_path, Texts(tmp_path, small=None, large=None))
     assert await buffers.unsaved("small", changes=True) is None
-    with pytest.raises(OSError, match="does not answer in time"):
+    with pytest.raises(OSError, match="did not answer in time"):
         await buffers.unsaved("large", changes=True)
 
 
@@ -302,7 +302,7 @@ async def test_a_text_that_has_changed_since_is_not_replaced(tmp_path: Path) -> 
     with pytest.raises(OSError, match="has changed in the editor since"):
         await buffers.write(held, b"three\n")
     editor.texts["a"] = "one\r\n"
-    with pytest.raises(ValueError, match="takes text only"):
+    with pytest.raises(ValueError, match="accepts only text"):
         await buffers.write(held, b"\x00\x01")
     await buffers.write(held, b"three\n")
     assert editor.written == [("a", "three\r\n")]

@@ -44,7 +44,7 @@ async def test_help_names_every_command_with_its_arguments(tmp_path: Path) -> No
     ("text", "answer"),
     [
         ("/tick all", "`/tick` takes no argument."),
-        ("/views some", "`/views` lists the newest handles, `/views all` all of them."),
+        ("/views some", "`/views` lists the newest handles, `/views all` all handles."),
         ("/run", "`/run` needs a Python statement: `/run STATEMENT`."),
         ("/timeline", "No statement has run yet."),
         ("/timeline 1", "No statement has run yet."),
@@ -164,7 +164,7 @@ async def test_the_timeline_says_where_branches_are_and_what_differed(tmp_path: 
         on_another = (await answer_to(session, "/timeline")).splitlines()
     assert [line.partition("(")[0] for line in lines] == [
         "Branch `main`:", "", "1. `x = 1` ", "2. `import os; os.urandom", "3. `x` ", "",
-        "`/rewind K` goes back to the end of statement K, `/rewind 0` to the beginning, `/branch NAME` over to"
+        "`/rewind K` goes back to the end of statement K, `/rewind 0` to the beginning, `/branch NAME` switches to"
         " another branch.",
     ]  # fmt: skip
     assert lines[2].endswith("; `b1` branches off here")

@@ -122,7 +122,7 @@ async def test_summary_tells_what_happened_within_its_length(tmp_path: Path) -> 
         (condensation,) = events_of(session, Condensation)
         assert condensation.summary is not None
         assert condensation.summary.splitlines() == [
-            "Summary of what came before:",
+            "Summary of the earlier conversation:",
             "The user asked: what are the notes about?",
             "You said: I look at the notes.",
             "You ran statements 1 to 2.",
@@ -165,7 +165,7 @@ async def test_capable_model_writes_the_summary(tmp_path: Path) -> None:
         assert f"[you ran python]\n{source}" in message_text(shown)
         assert "left out, because the context is full" in message_text(shown), "of a long result"
         summary = events_of(session, Condensation)[0].summary
-        assert summary == "Summary of what came before:\nThe words were counted.\nThere are 700."
+        assert summary == "Summary of the earlier conversation:\nThe words were counted.\nThere are 700."
 
 
 async def test_long_summary_is_cut_to_its_newest_lines(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ async def test_a_withdrawn_reply_is_not_in_the_summary(tmp_path: Path) -> None:
         await run(session, "count the words")
         await run(session, "/compact")
         summary = events_of(session, Condensation)[0].summary
-        assert summary == "Summary of what came before:\nThe words were counted."
+        assert summary == "Summary of the earlier conversation:\nThe words were counted."
 
 
 @pytest.mark.parametrize("cause", ["refusal", "length"])
@@ -328,7 +328,7 @@ async def test_cancelled_condensation_happens_in_the_next_turn(tmp_path: Path) -
         assert not events_of(session, Condensation)
         assert session.view.unhandled_condensation_request
         assert await run(session, "go on") == "end_turn"
-        assert events_of(session, Condensation)[0].summary == "Summary of what came before:\nAll was said."
+        assert events_of(session, Condensation)[0].summary == "Summary of the earlier conversation:\nAll was said."
         assert not session.view.unhandled_condensation_request
 
 

@@ -27,8 +27,8 @@ from tests.support.models import AnsweringModel, runs
 from tests.support.sessions import answer_to, session_in
 
 NOW = """\
-A model would now be sent 1,000 tokens, of at most 8,000 (12%), and your next prompt. The first 900 of them (90%) are \
-the same as in the last call, so a provider can take them from its cache.
+The next model call would send 1,000 tokens, of at most 8,000 (12%), and your next prompt. The first 900 of them (90%) \
+are the same as in the last call, so a provider can take them from its cache.
 
 ```text
 part          tokens          what it is        what changes it
@@ -75,7 +75,7 @@ def test_breakdown_has_a_bar_and_a_command_for_each_part() -> None:
         nodes=[NodeCost("readme", "README.md", 150, "All", smaller_change(row))],
         changes=section_changes(SECTIONS_SENT, [row]),
     )
-    assert breakdown_text("A model would now be sent", parts).startswith(NOW)
+    assert breakdown_text("The next model call would send", parts).startswith(NOW)
 
 
 def test_sent_prompt_shows_no_commands() -> None:
@@ -93,8 +93,8 @@ def test_sent_prompt_shows_no_commands() -> None:
     ("answered", "said"),
     [
         (True, "8 tokens, of at most 100 (8%).\n"),
-        (False, "(8%). It was not answered.\n"),
-        (None, "(8%). Whether it was answered is not known: the agent was ended, or the call is still under way.\n"),
+        (False, "(8%). The model did not answer.\n"),
+        (None, "(8%). It is unknown whether the model answered: the agent ended, or the call is still running.\n"),
     ],
 )
 def test_unanswered_call_says_so(answered: bool | None, said: str) -> None:
@@ -252,13 +252,13 @@ async def test_session_shows_the_context_of_now_and_of_a_call(tmp_path: Path) ->
             await answer_to(session, f"/context {number}") for number in ("0", "3", "-1", "1e3", "abc", "9" * 40)
         ]
         views = await answer_to(session, "/views")
-    assert now.startswith("A model would now be sent ")
+    assert now.startswith("The next model call would send ")
     assert re.search(r"\nreadme +\d+ .* All  greeting", now)
-    assert "\n\nThe last part, from `handles` on, is new in each call" in now
+    assert "\n\nThe last part, from `handles` on, changes with each call" in now
     assert "readme: view greeting, paused" in now
     assert now.endswith("`/context 2` shows the prompt of model call 2, the last one.")
-    assert past[0].startswith("Model call 1, before the first statement, was sent ")
-    assert past[1].startswith("Model call 2, after statement 1, was sent ")
+    assert past[0].startswith("Model call 1, before the first statement, sent ")
+    assert past[1].startswith("Model call 2, after statement 1, sent ")
     assert "The provider counted 2,000 tokens, 1,500 of them from its cache, and 10 of the reply." in past[1]
     assert f"`rewindow show {session.session_id} --projection 2`" in past[1]
     assert nowhere[1].startswith("There is no model call 3; the calls are numbered from 1 to 2. `/context` shows ")

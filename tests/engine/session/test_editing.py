@@ -141,9 +141,9 @@ async def test_an_edit_leaves_a_conversation_without_anomalies(opened: Opened) -
 @pytest.mark.parametrize(
     ("number", "source", "last", "sentence"),
     [
-        (9, "1", None, "There is no statement 9; they are numbered from 1 to 5."),
+        (9, "1", None, "There is no statement 9; the statements are numbered from 1 to 5."),
         (3, "1", 2, "Statement 3 comes after statement 2"),
-        (3, " \n", None, "There is nothing to run in place of statement 3: give it on the lines after"),
+        (3, " \n", None, "The statement to run in place of 3 is missing: write it on the lines after"),
         (3, "x =", None, "That is not Python: invalid syntax"),
         (3, "x = '\0'", None, "That is not Python"),
     ],
@@ -313,7 +313,7 @@ async def test_different_write_is_stopped_where_it_would_land(tmp_path: Path, mo
         assert "2 diff" in differences
         assert {each.split()[0] for each in differences} == {"1", "2"}
         assert contents(project) == {"a": b"12", "b": b""}
-        said = "'no answer to this is recorded, and an edit without --live changes nothing; write() was not done'"
+        said = "'no answer to this call is recorded, and an edit without --live changes nothing; write() was not done'"
         assert (await session.cell("said")).value == said
         assert (await session.cell("made, again, m, x")).value == "('made', 'there', 1, 2)"
         statuses, _ = await outcome(session, 5, "with open('c', 'w') as f: f.write('no')")

@@ -177,7 +177,7 @@ async def test_statement_that_was_allowed_as_a_whole_asks_nothing_more(tmp_path:
 REFUSED = [
     "fetch(): the address does not begin with http:// or https://; open() reads files",
     "fetch(): the address does not begin with http:// or https://; open() reads files",
-    "fetch(): this is not an address",
+    "fetch(): the address is invalid",
     "fetch(): an address with a user name or password is not fetched",
 ]
 

@@ -67,7 +67,7 @@ async def test_files_further_down_are_told_when_something_there_is_used(tmp_path
         await session.accept("go").end()
     first, second, third = model.prompts
     assert "Use tabs." not in first.instructions + first.tail + second.instructions + third.tail
-    assert "web/CLAUDE.md has instructions for agents, which count from now on:\nUse tabs." in second.tail
+    assert "web/CLAUDE.md has instructions for agents. They apply from now on:\nUse tabs." in second.tail
 
 
 async def test_prompts_have_what_was_told_before_a_rewind(tmp_path: Path, project: Path) -> None:

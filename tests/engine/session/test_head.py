@@ -42,7 +42,7 @@ async def test_many_branches_list_first_active_and_newest(tmp_path: Path) -> Non
         *lines, rest = (await answer_to(session, "/branch")).splitlines()
         assert [line.split("`")[1] for line in lines] == names
         assert rest == "... 4 more branches in `rewindow branches`"
-        with pytest.raises(InvalidRequestError, match=r"the session has main, b6, .*, b25 and 5 more\.$"):
+        with pytest.raises(InvalidRequestError, match=r"The branches are main, b6, .*, b25 and 5 more\.$"):
             await session.switch("b99")
 
 
@@ -54,8 +54,8 @@ async def test_unknown_statement_branch_or_option_changes_nothing(session: Sessi
         ("/rewind " + "9" * 40, "There is no statement 9999999999999999999…; the only one is 1."),
         ("/rewind \x1b[2J", "There is no statement \\x1b[2J; the only one is 1."),
         ("/branch b1", "There is no branch b1. The branches are main."),
-        ("/branch \x1b[2J", "There is no branch \\x1b[2J; the session has main."),
-        ("/branch main", "main is active already; there are main"),
+        ("/branch \x1b[2J", "There is no branch \\x1b[2J. The branches are main."),
+        ("/branch main", "branch main is active already; the branches are main"),
         ("/rewind --keep-files", "There is no statement --keep-files; the only one is 1."),
         ("/rewind 1 2", "`/rewind K` takes `--keep-files`, `--keep-conversation` and `--dry-run` alone, and not `2`."),
         (
@@ -212,7 +212,7 @@ async def test_statements_names_and_files_that_differ_are_listed(tmp_path: Path)
         assert swapped[-3:] == [lines[-3], "- `b`: on `b1` alone", "- `only`: on `main` alone"]
         assert swapped[-7] == "- `x`: `[1, 3]` on `b1`, `[1, 2]` on `main`"
         for text, answer in (
-            ("/diff x", "There is no branch x; the session has main, b1."),
+            ("/diff x", "There is no branch x. The branches are main, b1."),
             ("/diff a b c", "`/diff` takes two branches, or one to compare with the active one."),
             ("/diff", "`/diff` needs the names of one or two branches: `/diff A [B]`."),
         ):

@@ -87,7 +87,7 @@ async def test_session_in_a_full_store_is_read_only(tmp_path: Path, caplog: pyte
             loaded.accept("x = 2")
         with pytest.raises(SessionReadOnlyError):
             loaded.set_mode("plan")
-        assert "is opened to be read only: the disk is full" in caplog.text
+        assert "is opened read-only: the disk is full" in caplog.text
         await sessions.close(session.session_id)
         store.is_full = False
         again = await sessions.load(session.session_id)

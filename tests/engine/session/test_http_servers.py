@@ -189,9 +189,9 @@ FLOOD_BYTES = 200 << 20
 @pytest.mark.parametrize(
     ("headers", "most", "said"),
     [
-        ((), 40 << 20, "its answer has more than 16 MiB"),
-        (((b"content-length", b"99999999999"),), 20 << 20, "its answer has more than 16 MiB"),
-        (((b"content-encoding", b"gzip"),), 20 << 20, "its answer is compressed, which was not requested"),
+        ((), 40 << 20, "the answer has more than 16 MiB"),
+        (((b"content-length", b"99999999999"),), 20 << 20, "the answer has more than 16 MiB"),
+        (((b"content-encoding", b"gzip"),), 20 << 20, "the answer is compressed, which was not requested"),
     ],
 )
 async def test_oversized_answer_is_abandoned_early(

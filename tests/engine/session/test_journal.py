@@ -339,7 +339,7 @@ async def test_missing_store_is_an_error_and_newest_events_stay(store: SqliteSto
     [
         (
             "DELETE FROM events WHERE seq = 3",
-            f"events 0 to {BLOCK - 1} of session ses_a are not in the store as they were",
+            f"events 0 to {BLOCK - 1} of session ses_a have changed in the store",
         ),
         ("UPDATE events SET json = '{' WHERE seq = 3", "event 3 of session ses_a cannot be read"),
         ("DELETE FROM sessions", "no session ses_a"),

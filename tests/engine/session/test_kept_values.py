@@ -76,7 +76,7 @@ async def test_values_are_saved_with_reasons_after_the_result(tmp_path: Path) ->
         await idle(session, "x", "z")
         first, second = kept(session)
         order = [event for event in session.events if isinstance(event, ExecutionFinished | ToolResult | ValuesKept)]
-    assert first.unkept == {"y": "it holds a lock, which cannot be copied"}
+    assert first.unkept == {"y": "the value holds a lock, which cannot be copied"}
     assert [type(event) for event in order] == [ExecutionFinished, ToolResult, ValuesKept] * 2
     assert {group.names: bool(group.data) for group in first.groups} == {("threading",): True, ("x",): True}
     assert second.execution_id == order[3].execution_id  # type: ignore[union-attr]
@@ -417,7 +417,7 @@ async def test_why_there_is_no_checkpoint_is_said_once(tmp_path: Path) -> None:
             await value_of(session, ACT)
         await value_of(session, "t.set()")
         reasons = [each.reason for each in events_of(session, CheckpointDropped)]
-        assert reasons == ["1 thread of the statements at work"]
+        assert reasons == ["1 running thread of statements"]
         await session.cell("os._exit(1)")
         assert await value_of(session, "number >= 0") == "True"
 
@@ -625,4 +625,4 @@ async def test_deleted_name_does_not_return_with_its_shared_objects(session: Ses
     (tmp_path / "a.txt").write_text("now")
     await session.cell("os._exit(1)")
     assert (await session.cell("sorted({'a', 'b', 'c'} & globals().keys()), c")).value == "(['c'], [[1], {'k': [1]}])"
-    assert told(session)[-1] == "<statement 3> deleted other names: a; c set from what was kept"
+    assert told(session)[-1] == "<statement 3> deleted other names: a; c restored from copies"

@@ -174,7 +174,7 @@ def test_unreadable_file_and_keyring_are_problems(home: dict[str, str]) -> None:
     assert (keys.problem, keys.known) == ("", {"anthropic": KEYRING})
     key_path(home).write_text("no json")
     keys.look()
-    assert "repair it" in keys.problem
+    assert "repair or remove" in keys.problem
     with pytest.raises(InvalidRequestError, match="repair or remove"):
         keys.add("anthropic", KEY)
 

@@ -73,7 +73,7 @@ async def test_many_files_show_the_first_and_count_the_rest(tmp_path: Path) -> N
         results = [event for event in session.events if isinstance(event, ToolResult) and event.parent_id]
         assert len(results) == 101
         assert results[-1].text == (
-            "4,900 more files changed by the statement's own code; 200 more acts on files of which nothing is recorded"
+            "4,900 more files changed by the statement's own code; 200 more acts on files without a record"
         )
         assert finished.value == "5200"
 
@@ -108,7 +108,10 @@ async def test_content_beyond_the_limit_is_named_only(tmp_path: Path) -> None:
         assert len(written) == 7
         assert [name for name, event in written.items() if event.after is not None] == ["0", "1", "2", "3"]
         reasons = {name: event.note.partition("is not stored: ")[2] for name, event in written.items()}
-        assert (reasons["4"], reasons["5"]) == ("the statement had written 256 MiB before", "it has more than 1 MiB")
+        assert (reasons["4"], reasons["5"]) == (
+            "the statement had written 256 MiB before",
+            "the file has more than 1 MiB",
+        )
 
 
 ROWS: dict[str, tuple[str, list[str]]] = {

@@ -107,7 +107,7 @@ async def test_merge_of_a_rewind(tmp_path: Path, old: str, new: str, present: st
         (lambda path: path.write_bytes(b"\0\n"), NOT_TEXT),
         (lambda path: path.write_text(BOTH + "x" * MOST_BYTES), NOT_TEXT),
         (lambda path: path.write_text(BOTH) and path.chmod(0o755), CHANGED_MODE.format(0o644, 0o755)),
-        (lambda path: path.unlink(), "it was removed since the session last wrote it"),
+        (lambda path: path.unlink(), "the file was removed since the session last wrote it"),
         (lambda path: path.unlink() or path.symlink_to("b"), CHANGED),
     ],
     ids=["not UTF-8", "binary", "huge", "mode", "deleted", "link"],

@@ -161,8 +161,8 @@ async def test_oversized_file_is_named_without_its_content(tmp_path: Path) -> No
         assert event.before is None
         assert event.after is None
         assert event.note == (
-            "its earlier content is not stored: it had more than 64 MiB\n"
-            "its new content is not stored: it has more than 64 MiB"
+            "the earlier content is not stored: the file had more than 64 MiB\n"
+            "the new content is not stored: the file has more than 64 MiB"
         )
 
 
@@ -244,7 +244,7 @@ async def test_without_a_free_descriptor_an_act_is_counted_and_happens(tmp_path:
         )
         assert not (tmp_path / "a.txt").exists()
         results = [each.text for each in session.events if isinstance(each, ToolResult) and each.parent_id]
-        assert results == ["1 more act on files of which nothing is recorded"]
+        assert results == ["1 more act on files without a record"]
 
 
 async def test_load_finishes_the_look_of_a_killed_agent(tmp_path: Path) -> None:

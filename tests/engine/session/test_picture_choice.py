@@ -116,8 +116,8 @@ def test_tokens_follow_the_rules_of_providers(rule: PictureRule, width: int, hei
 def test_description_names_size_and_reason() -> None:
     one = Picture(name="plot.png", media_type="image/png", width=800, height=600, size=40_000)
     assert description(one) == "[picture plot.png, 800x600, 40 KB]"
-    broken = Picture(name="a\nb.svg", size=12, problem="it cannot be read")
-    assert description(broken) == "[picture a\\nb.svg, 12 bytes: it cannot be read]"
+    broken = Picture(name="a\nb.svg", size=12, problem="the picture cannot be read")
+    assert description(broken) == "[picture a\\nb.svg, 12 bytes: the picture cannot be read]"
 
 
 # --- in the projection -----------------------------------------------------------------------------------------------

@@ -303,16 +303,16 @@ async def test_a_secret_keeps_a_statement_from_a_live_replay(project: Path) -> N
 
 WRONG = {
     "": "`/replay` needs the number of a statement, and optionally of a later one: `/replay K [J] [--live | --dry]`.",
-    "9": "There is no statement 9; they are numbered from 1 to 2.",
-    "0": "There is no statement 0; they are numbered from 1 to 2.",
-    "1 9": "There is no statement 9; they are numbered from 1 to 2.",
+    "9": "There is no statement 9; the statements are numbered from 1 to 2.",
+    "0": "There is no statement 0; the statements are numbered from 1 to 2.",
+    "1 9": "There is no statement 9; the statements are numbered from 1 to 2.",
     "2 1": "Statement 2 comes after statement 1; name the earlier one first.",
-    "x": "There is no statement x; they are numbered from 1 to 2.",
-    "-1": "There is no statement -1; they are numbered from 1 to 2.",
+    "x": "There is no statement x; the statements are numbered from 1 to 2.",
+    "-1": "There is no statement -1; the statements are numbered from 1 to 2.",
     "1 --all": "'--all' is not an option here; the options are `--recorded`, `--live`, `--dry`.",
-    "1 2 3": "Give the number of a statement, optionally that of a later one, and at most one mode.",
-    "--dry": "Give the number of a statement, optionally that of a later one, and at most one mode.",
-    "99999999999999999999": "There is no statement 99999999999999999999; they are numbered from 1 to 2.",
+    "1 2 3": "Give the number of a statement, optionally the number of a later one, and at most one mode.",
+    "--dry": "Give the number of a statement, optionally the number of a later one, and at most one mode.",
+    "99999999999999999999": "There is no statement 99999999999999999999; the statements are numbered from 1 to 2.",
 }
 
 

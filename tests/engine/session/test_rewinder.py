@@ -134,7 +134,7 @@ async def test_permissions_changed_by_the_user_are_a_conflict(tmp_path: Path, wa
         ended = await session.rewind(0)
         assert ended is not None
         assert [(Path(file.path).name, file.reason) for file in ended.left] == [
-            ("mine", "its permissions have changed since the session last wrote it: 644 -> 444")
+            ("mine", "the permissions have changed since the session last wrote the file: 644 -> 444")
         ]
         assert [Path(file.path).name for file in ended.restored] == ["theirs"]
         assert stat.S_IMODE((project / "mine").stat().st_mode) == 0o444

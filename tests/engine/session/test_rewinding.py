@@ -159,9 +159,9 @@ async def test_files_that_cannot_go_back_are_named(desk: ToolContext) -> None:
     (desk.project / "removed").unlink()
     ended = await desk.rewind(at)
     assert {os.path.basename(left.path): left.reason for left in ended.left} == {
-        "changed": "it has changed since the session last wrote it",
-        "removed": "it was removed since the session last wrote it",
-        "damaged": "its earlier content is not in the store",
+        "changed": "the file has changed since the session last wrote it",
+        "removed": "the file was removed since the session last wrote it",
+        "damaged": "the earlier content is not in the store",
         "hidden": HIDDEN_PATH,
     }
     assert desk.files() == {"***/hidden": b"x", "changed": b"by hand", "damaged": b"2", "fine": b"1"}
@@ -205,7 +205,7 @@ async def test_unsaved_file_is_left_and_a_late_one_is_not(desk: ToolContext) -> 
     ended = await desk.rewind(0, buffers)
     assert desk.files() == {"silent": b"2\n", "unsaved": b"2\n"}
     assert names(ended.left) == ["unsaved", "silent"]
-    assert ended.left[0].reason == "it has unsaved changes in the editor"
+    assert ended.left[0].reason == "the file has unsaved changes in the editor"
     # The editor goes on for a moment with what the file held; that is no unsaved text.
     desk.write("saved", b"3\n")
     assert await buffers.unsaved(str(desk.project / "saved"), changes=True) is None

@@ -69,7 +69,7 @@ async def test_a_prompt_is_a_command_with_arguments(tmp_path: Path) -> None:
 async def test_wrong_calls_are_refused_with_the_reason(tmp_path: Path) -> None:
     model = AnsweringModel(says("Done."))
     async with session_with(tmp_path, "prompts", model=model) as session:
-        assert "`/test:greet_all who [how]`: it needs who" in await answer_to(session, "/test:greet_all")
+        assert "`/test:greet_all who [how]`: the prompt needs who" in await answer_to(session, "/test:greet_all")
         assert "has no prompt 'other'" in await answer_to(session, "/test:other")
         assert "no further argument" in await answer_to(session, "/test:greet_all who=a how=b c")
     assert not model.prompts

@@ -175,7 +175,7 @@ async def test_dead_server_is_reported_once_and_fails_nothing(tmp_path: Path, mo
         lost = events_of(session, ServerLost)
         assert sorted(each.server for each in lost) == ["dead", "missing", "nobody", "odd"]
         reasons = {each.server: each.reason for each in lost}
-        assert "it ended with code 1; it wrote: this server has no time" in reasons["dead"]
+        assert "the server ended with code 1; it wrote: this server has no time" in reasons["dead"]
         assert reasons["missing"] == "there is no program /no/such/program"
 
 
@@ -187,7 +187,7 @@ async def test_a_server_that_ends_is_started_again(tmp_path: Path, monkeypatch: 
         )
         assert (await ran(session, "test.add_one(n=1).text")).value == "'2'"
         (lost,) = events_of(session, ServerLost)
-        assert (lost.again, "it ended with code 3" in lost.reason) == (True, True)
+        assert (lost.again, "the server ended with code 3" in lost.reason) == (True, True)
         assert len(events_of(session, ServerConnected)) == 1
 
 
@@ -251,7 +251,7 @@ async def test_invalid_messages_are_dropped_and_endless_lines_disconnect(
     monkeypatch.setattr("engine.session.tools.mcp_client.LONGEST_LINE", 1 << 20)
     async with session_in(tmp_path, servers=[server("noisy"), server("endless", name="endless")]) as session:
         assert (await ran(session, "test.add_one(n=1).text")).value == "'2'"
-        assert "is not connected: it sent a line of more than 1 MiB" in await failed(session, "endless.x()")
+        assert "is not connected: the server sent a line of more than 1 MiB" in await failed(session, "endless.x()")
 
 
 async def test_a_flood_holds_nobody_up(tmp_path: Path) -> None:

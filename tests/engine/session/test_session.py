@@ -79,7 +79,7 @@ async def test_cancel_of_an_idle_session_spares_the_next_turn(session: Session) 
 async def test_too_many_waiting_prompts_are_refused(session: Session) -> None:
     for _ in range(MAX_QUEUED):
         session.accept("while True: pass")
-    with pytest.raises(SessionBusyError, match="prompts wait already"):
+    with pytest.raises(SessionBusyError, match="prompts are waiting already"):
         session.accept("1")
     session.cancel()
 
@@ -200,7 +200,7 @@ async def test_model_reads_mentions_in_place_and_why_links_are_closed(tmp_path: 
         await session.accept(["look at ", calc, " and fix it as in ", web]).end()
     (read,) = [event for event in model.prompts[0].messages if isinstance(event, UserMessage)]
     assert user_text(read).startswith(
-        f"look at [calc.py]({calc.uri}) and fix it as in [x]({web.uri}) (not opened: web pages are not fetched"
+        f"look at [calc.py]({calc.uri}) and fix it as in [x]({web.uri}) (not opened: linked web pages are not fetched"
     )
     assert user_text(read).endswith("calc.py as attached to this prompt:\n```\nx = 1\n```")
     assert "calc_py" in model.prompts[0].tail

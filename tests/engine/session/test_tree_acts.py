@@ -442,7 +442,7 @@ async def test_question_says_that_a_new_file_is_executable(tmp_path: Path) -> No
     assert (await office.perform("write", path="a", text=b"x\n", mode=0o700)).error is None
     assert (await office.perform("write", path="b", text=b"x\n", mode=0o600)).error is None
     assert [each.subject.note for each in user.questions if isinstance(each.subject, FileSubject)] == [
-        "it is made executable",
+        "the file becomes executable",
         "",
     ]
 

@@ -440,7 +440,7 @@ async def test_move_of_a_repository_is_named_with_the_way_back(session: Session,
     was, now = (run_git(project, "rev-parse", name)[:7] for name in ("HEAD~", "HEAD"))
     moved = MOVED.format(f"main: {was} -> {now}, undo with `git reset --soft {was}`")
     assert value == f"(files: 1 removed (a.txt); {moved})"
-    moved = MOVED.format(f"HEAD: main -> new, back with `git switch main`; new: nothing -> {now}")
+    moved = MOVED.format(f"HEAD: main -> new, undo with `git switch main`; new: nothing -> {now}")
     assert await value_of(session, "bash('git switch -qc new')") == f"(files: {NONE_CHANGED}; {moved})"
 
 

@@ -29,7 +29,7 @@ from msgspec import Struct
 
 from ..names_used import names_of_code
 
-TOO_LARGE: Final = "it is too large to be compared"
+TOO_LARGE: Final = "the value is too large to compare"
 """The gap's reason if the content is only too large."""
 MARSHALLED: Final = frozenset((int, float, complex, bool, str, bytes, type(None), type(...)))
 """Immutable types whose content `marshal` writes in exactly one way."""

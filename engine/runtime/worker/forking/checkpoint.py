@@ -206,7 +206,7 @@ def _fork_twice(copy: _Copy, reaps: bool) -> PendingCheckpoint | None:
     if not is_quiet and not was_pending:
         drop_pending(signal.SIGCHLD)
     if status:
-        raise OSError("the copy did not become one")
+        raise OSError("the copied process did not become a checkpoint")
     os.close(copy.ready)
     return PendingCheckpoint()
 
@@ -513,7 +513,7 @@ def _hindrance() -> str:
     """Why a copy would not work, as a phrase; empty if it would."""
     others = len(sys._current_frames()) - 1  # pyright: ignore[reportPrivateUsage] -- documented
     if others:
-        return f"{others} {plural(others, 'thread')} of the statements at work"
+        return f"{others} running {plural(others, 'thread')} of statements"
     tasks = threads_of(os.getpid())
     return threads_of_libraries(tasks - 1, _mappings()) if tasks > 1 else ""
 
@@ -522,9 +522,9 @@ def threads_of_libraries(threads: int, mappings: bytes) -> str:
     """Whose threads would be missing in a copy, as a phrase; empty if they are started again."""
     for library, name in _LOST_IN_FORKS.items():
         if library in mappings:
-            return f"threads of {name} at work"
+            return f"running threads of {name}"
     restarted = len(set(_RESTARTED.findall(mappings))) * (usable_processors() - 1)
-    return f"{threads} {plural(threads, 'thread')} of a library at work" if threads > restarted else ""
+    return f"{threads} running {plural(threads, 'thread')} of a library" if threads > restarted else ""
 
 
 def _in_common(children: int, lost: int) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ def decode(data: bytes, pixels: int = 0) -> Decoded:
     image = Image.open(BytesIO(data), formats=_FORMATS)
     pixel_count = image.width * image.height
     if pixel_count > MOST_PIXELS:
-        return Decoded(reason=f"it has {image.width:,} x {image.height:,} pixels, more than {MOST_PIXELS:,}")
+        return Decoded(reason=f"the picture has {image.width:,} x {image.height:,} pixels, more than {MOST_PIXELS:,}")
     is_photo = image.format == "JPEG"
     share = min((pixels / pixel_count) ** 0.5, 1) if pixels else 1
     edge = max(min(LONGEST_EDGE, int(max(image.size) * share)), 1)

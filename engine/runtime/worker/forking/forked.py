@@ -85,7 +85,7 @@ class ForkedProcess:
             self.pid = pid
             self.say_forked(pid)
         else:
-            self.say(Died(-1, "it was not copied"))
+            self.say(Died(-1, "the process was not copied"))
         known.close()
 
     def forget(self) -> None:

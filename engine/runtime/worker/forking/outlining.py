@@ -133,7 +133,7 @@ def _by_grammar(request: Request) -> Reply:
 
     language = language_of(request.path, request.text)
     if language is None:
-        return Reply(None, "there is no grammar for its language")
+        return Reply(None, "there is no grammar for this language")
     grammars.loaded(language.name)  # first, because loading must not count as time for the text
     with _Bound(_PATIENT if request.patient else 1.0) as bound:
         most = grammars.PATIENT_BYTES if request.patient else grammars.BYTES

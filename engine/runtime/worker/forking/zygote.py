@@ -259,7 +259,7 @@ class ZygoteLoop:
     def _give_up(self, process: ForkedProcess) -> None:
         """Give up a process; it is not started if it still waits for that."""
         if self._queued.pop(process, None) is not None:
-            process.say(Died(-1, "it was ended before it was started"))
+            process.say(Died(-1, "the process was ended before its start"))
             process.forget()
 
     def _make_room(self) -> None:

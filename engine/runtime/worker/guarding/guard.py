@@ -135,8 +135,8 @@ class Guarded:
         if self._refusal is not replaying:
             return self._refusal(phrase)
         return ReplayEffect(
-            f"{doer} was started by {self.label}, which ran again when the namespace was rebuilt, and a rebuild "
-            f"has no outside effects: it {phrase}. Create it again to allow its effects"
+            f"{doer} {phrase}: {self.label} started it during a rebuild of the namespace, which has "
+            "no outside effects. Start it again to allow its effects"
         )
 
     def _note(self, phrase: str) -> None:
@@ -238,7 +238,7 @@ class OutsideGuard:
     def _collect(self) -> None:
         """Collect garbage, because its finalizers would otherwise act in the middle of a live statement."""
         if self.own_process and self._rerun:
-            left = Guarded("what nothing refers to any more", replaying)
+            left = Guarded("an unreferenced object", replaying)
             self._rerun.append(left)
             origins.begin(left)
             gc.collect()
@@ -259,7 +259,7 @@ def _left_alive(work: origins.Work) -> str:
     if isinstance(thread, threading.Timer):
         threading.Timer.cancel(thread)
         return f"{work.origin.label} started {work}, which was stopped"
-    return f"{work.origin.label} started {work}, which continues, without outside effects"
+    return f"{work.origin.label} started {work}, which continues without outside effects"
 
 
 def _native_threads() -> list[int]:
@@ -308,7 +308,7 @@ class _Hook:
             return
         if is_bytecode(name, args):
             # An OSError lets an import continue without saving its bytecode.
-            raise PermissionError(f"a guarded statement saves no bytecode: {name}")
+            raise PermissionError(f"a statement without outside effects saves no bytecode: {name}")
         raise origin.refuse(f"was not allowed to call {described(name, args)}")
 
     def _import(self, name: str, file: str | None, *_: object) -> None:

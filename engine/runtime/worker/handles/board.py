@@ -413,7 +413,7 @@ class NodeNames:
         if not isinstance(text, str | None) or not isinstance(title, str):  # pyright: ignore[reportUnnecessaryIsInstance] - called by user code
             raise TypeError(f"text= and title= are strings, not {type(text).__name__} and {type(title).__name__}")
         if isinstance(first_line, bool) or not isinstance(first_line, int) or not 1 <= first_line <= _LAST_LINE:  # pyright: ignore[reportUnnecessaryIsInstance] - called by user code
-            raise ValueError(f"first_line={first_line!r}: the number of a line, counted from 1")
+            raise ValueError(f"first_line={first_line!r}: give a line number, counted from 1")
         if path is not None:
             document = self._file(path, text, first_line)
         else:

@@ -82,7 +82,7 @@ class HandleStates:
             raise ValueError(f"not the state of a handle: {error}") from None
         make = self._makers.get(str(known.get(_TYPE)))
         if make is None:
-            raise ValueError("not the state of a handle: one of no type that is known")
+            raise ValueError("not the state of a handle: unknown type")
         before = self._nodes.get(obj_id)
         seen = None if before is None else (before.changed, before.running, _shown(before))
         node = make(obj_id, known)
@@ -341,7 +341,9 @@ def net(news: News, nodes: Mapping[str, NodeBase], surfaces: Surfaces) -> News:
         return (
             item
             if is_first
-            else structs.replace(item, text=f"{line}; the lines are those of {surfaces.name(nodes[obj_id])}")
+            else structs.replace(
+                item, text=f"{line}; the changed lines are the same as for {surfaces.name(nodes[obj_id])}"
+            )
         )
 
     return structs.replace(news, items=tuple(map(short, items)), earlier=tuple(map(short, earlier)))

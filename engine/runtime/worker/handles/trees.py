@@ -90,7 +90,7 @@ class Globs:
         if root is None:
             named = ", ".join(self._roots)
             raise ValueError(
-                f"group({text!r}): the files of a group are in the workspace, {named}; view() shows others"
+                f"group({text!r}): a group can only have files of the workspace, {named}; view() shows other files"
             )
         return root, expanded[len(root.rstrip("/")) + 1 :] or "**"
 

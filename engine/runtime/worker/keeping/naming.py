@@ -280,9 +280,9 @@ def pickle_of(data: bytes) -> memoryview:
         NotThereError: this Python cannot read it.
     """
     if data[: len(_MARK)] != _MARK or len(data) <= SIZE:
-        raise NotThereError("it was kept by another version of Rewindow, or its copy is damaged")
+        raise NotThereError("the copy is damaged, or made by another version of Rewindow")
     *version, has_code = data[len(_MARK) : SIZE]
     if has_code and version != [*sys.version_info[:2]]:
         theirs, ours = (".".join(map(str, each)) for each in (version, sys.version_info[:2]))
-        raise NotThereError(f"it holds code of Python {theirs}, which Python {ours} cannot run")
+        raise NotThereError(f"the copy contains code of Python {theirs}, which Python {ours} cannot run")
     return memoryview(data)[SIZE:]

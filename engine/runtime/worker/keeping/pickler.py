@@ -92,7 +92,7 @@ def _stream(stream: io.TextIOWrapper) -> Any:
     for name in ("stdout", "stderr"):
         if stream is getattr(sys, name):
             return getattr, (sys, name)
-    raise NotKeptError("it holds an open file, which cannot be copied")
+    raise NotKeptError("the value holds an open file, which cannot be copied")
 
 
 def _of_dict(kind: Any, name: str) -> Callable[[Any], Any]:
@@ -166,7 +166,7 @@ class GroupPickler(CloudPickler):
         elif (reduced_by := _BY_NAME.get((kind.__module__, kind.__name__))) is not None:
             return reduced_by(obj)
         elif (kind.__module__, kind.__name__) in _NOT_COPIED:
-            raise NotKeptError(f"it holds {_NOT_COPIED[kind.__module__, kind.__name__]}, which cannot be copied")
+            raise NotKeptError(f"the value holds {_NOT_COPIED[kind.__module__, kind.__name__]}, which cannot be copied")
         return NotImplemented
 
     def _function(self, function: FunctionType) -> Any:
@@ -205,7 +205,7 @@ class GroupPickler(CloudPickler):
     def _module(self, module: Any) -> Any:
         if module is self._known.namespace.get("__builtins__"):
             # Python puts it into the globals of code; no value has it otherwise.
-            raise NotKeptError("it contains the namespace itself, which cannot be copied")
+            raise NotKeptError("the value contains the namespace itself, which cannot be copied")
         name = module.__name__
         if sys.modules.get(name) is module:
             return import_module, (name,)

@@ -38,11 +38,11 @@ _WORDS: Final = {
     "weakref.ReferenceType": "a weak reference",
     "sqlite3.Connection": "a database connection",
 }
-TOO_MANY: Final = "more was copied at the same time than fits"
-ENDED: Final = "copying it ended the process that did it"
-CHANGED: Final = "copying it changed the namespace"
-NO_PROCESS: Final = "copying it takes a process of its own, and none could be started"
-INTERRUPTED: Final = "copying it was interrupted, because it took too long"
+TOO_MANY: Final = "too much was copied at the same time"
+ENDED: Final = "copying the value ended the copying process"
+CHANGED: Final = "copying the value changed the namespace"
+NO_PROCESS: Final = "copying the value needs a separate process, which could not be started"
+INTERRUPTED: Final = "copying the value was interrupted, because it took too long"
 
 
 def why_not_kept(error: BaseException) -> str:
@@ -61,7 +61,7 @@ def why_not_kept(error: BaseException) -> str:
         case _:
             found = _REFUSED.match(_message(error))
             if found is not None:
-                return f"it holds {_WORDS.get(found[1]) or f'a {found[1]}'}, which cannot be copied"
+                return f"the value holds {_WORDS.get(found[1]) or f'a {found[1]}'}, which cannot be copied"
             return _told("copying it raised", error)
 
 
@@ -71,9 +71,9 @@ def why_not_loaded(error: BaseException) -> str:
         case NotThereError():
             return str(error)
         case ModuleNotFoundError(name=str() as name):
-            return f"it needs the module {name}, which is not there"
+            return f"the copy needs the module {name}, which does not exist"
         case KeyboardInterrupt():
-            return "loading it was interrupted, because it took too long"
+            return "loading the copy was interrupted, because it took too long"
         case _:
             return _told("loading it raised", error)
 
@@ -169,7 +169,7 @@ class NotThereError(Exception):
 
 
 def took_longer(seconds: float) -> str:
-    return f"copying it took longer than {seconds:g} s"
+    return f"copying the value took longer than {seconds:g} s"
 
 
 def kept_from(phrase: str) -> str:

@@ -57,7 +57,7 @@ from .reasons import (
 from .writing import LARGE_BYTES, SMALL_BYTES, Copies, GroupWriter, Names
 
 _OUR_ROOT: Final = __name__.partition(".")[0]
-_LACKING: Final = "its copy does not hold it"
+_LACKING: Final = "the copy does not contain the name"
 _WRITTEN_AS: Final = "_rewindow"
 """The package's name in workers, and so in pickles, even if the reader has another name."""
 INLINE_SECONDS: Final = 1.0
@@ -370,7 +370,7 @@ class Loader:
 
     def _injected_as(self, name: str) -> object:
         if name not in self._injected:
-            raise NotThereError(f"it needs {name}(), which this version of Rewindow does not have")
+            raise NotThereError(f"the copy needs {name}(), which this version of Rewindow does not have")
         return self._injected[name]
 
     def _named(self, *path: str) -> object:
@@ -379,7 +379,7 @@ class Loader:
             self._load(group)
         found = found_at(self._namespace, path)
         if type(found) is not FunctionType and not issubclass(type(found), type):
-            raise NotThereError(f"it needs {'.'.join(path)}, which is not there")
+            raise NotThereError(f"the copy needs {'.'.join(path)}, which does not exist")
         return found
 
     def _handle(self, obj_id: str, state: object) -> object:
@@ -468,7 +468,9 @@ class _GroupUnpickler(Unpickler):
         try:
             return super().find_class(module_name, global_name)
         except AttributeError:
-            raise NotThereError(f"it needs {global_name} of the module {module_name}, which is not there") from None
+            raise NotThereError(
+                f"the copy needs {global_name} of the module {module_name}, which does not exist"
+            ) from None
 
 
 class Sharing(Protocol):

@@ -150,7 +150,7 @@ def _bindings(namespace: Mapping[str, object]) -> list[tuple[str, int]]:
 
 
 def _refusal(phrase: str) -> Exception:
-    return PermissionError(f"copying a value must have no outside effects; it {phrase}")
+    return PermissionError(f"copying a value must have no outside effects; this copying {phrase}")
 
 
 class Copies:

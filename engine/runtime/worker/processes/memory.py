@@ -67,7 +67,7 @@ _BOUND: Final = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
 _EXACT: Final = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
 _ALONE: Final = (b"Private_Dirty:",)
 _MEMFD: Final = "/memfd:"
-_LEFT: Final = "what statements left running"
+_LEFT: Final = "the remaining processes of statements"
 _HEADER_FIELDS: Final = 6
 """In the first line of a named mapping in smaps: addresses, rights, offset, device, inode, name."""
 
@@ -249,10 +249,10 @@ class Watch:
     def _excess(self, pid: int, limit: int, who: str) -> str:
         """The reason if it exceeds a limit, else ""."""
         if self._in_realm and is_full():
-            return f"{who} reached the {most_tasks():,} processes and threads it may have at a time; they were ended"
+            return f"{who} reached the limit of {most_tasks():,} processes and threads; they were ended"
         tree = _tree(pid)
         if not self._in_realm and len(tree) > MOST_PROCESSES:
-            return f"{who} had more than the {MOST_PROCESSES:,} processes that it may have at a time; they were ended"
+            return f"{who} exceeded the limit of {MOST_PROCESSES:,} processes; they were ended"
         # Twice, because pages are counted too often if processes begin or cease to share them during the count.
         if self._excess_of(tree, limit) and (too_much := self._excess_of(tree, limit)):
             return _reason(who, too_much, limit)
@@ -261,7 +261,7 @@ class Watch:
             domain, allowed = self._scratches[pid]
             if held(domain.scratch, allowed) > allowed:
                 bound = domain.scratch_bytes / 1e9
-                return f"{who} filled the scratch directory beyond the {bound:.2f} GB that it may hold, and was ended"
+                return f"{who} filled the scratch directory beyond its limit of {bound:.2f} GB, and was ended"
         return ""
 
     def _excess_of(self, tree: Sequence[int], limit: int) -> int:
@@ -313,8 +313,8 @@ def _count() -> int:
 
 def _reason(who: str, held: int, limit: int) -> str:
     return (
-        f"{who} and its processes held {held / 1e9:.2f} GB of memory, more than the {limit / 1e9:.2f} GB "
-        "allowed; they were ended"
+        f"{who} and its processes used {held / 1e9:.2f} GB of memory, more than the limit of "
+        f"{limit / 1e9:.2f} GB; they were ended"
     )
 
 

@@ -218,7 +218,7 @@ class Executor:
                 tree = cast("ast.Module", compile(source, label, "exec", ast.PyCF_ONLY_AST, dont_inherit=True))
                 break
         if tree is None:
-            raise SystemError("the statement could not be parsed beside other threads that parse; run it again")
+            raise SystemError("the statement could not be parsed while other threads were parsing; run it again")
         self._watch.before(tree)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         body = compile(tree, label, "exec", dont_inherit=True) if tree.body else None

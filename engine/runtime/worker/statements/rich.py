@@ -74,7 +74,7 @@ def rich_form(value: object) -> RichForm:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return RichForm(note=f"[{made[-1] if made else 'showing it'} raised {_said(error)}]")
+        return RichForm(note=f"[{(made[-1] if made else 'showing the value')} raised {_said(error)}]")
 
 
 def _said(error: BaseException) -> str:
@@ -177,7 +177,7 @@ def _of_data(name: str, data: object, media_type: str) -> RichForm:
 
 
 def _wrong(name: str, data: object) -> RichForm:
-    return RichForm(note=f"[{name} returned {type(data).__name__}, which is no such content]")
+    return RichForm(note=f"[{name} returned {type(data).__name__}, which is not valid content]")
 
 
 def _picture(name: str, data: bytes, media_type: str) -> RichForm:

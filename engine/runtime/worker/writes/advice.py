@@ -15,11 +15,10 @@ from pathlib import PurePath
 from typing import Any, Final, cast
 
 from ....core.domain import Domain
+from ....files.safe_open import OUTSIDE
 
 _REFUSED: Final = (errno.EACCES, errno.EROFS, errno.EPERM)
 _OF_DATABASES: Final = ("unable to open database file", "attempt to write a readonly database")
-_OF_HOST: Final = "outside the workspace"
-"""The start of the host's error for a path outside the project."""
 _OF_FILES: Final = ("permission denied", "read-only file system", "operation not permitted")
 _OF_CONNECTIONS: Final = (
     "resolve host", "name resolution", "name or service not known", "getaddrinfo", "failed to connect",
@@ -30,24 +29,25 @@ _OF_CONNECTIONS: Final = (
 _MOST_CHAINED: Final = 20
 _COMMAND_CHARS: Final = 200
 _ADVICE: Final = (
-    "The sandbox does not let this write {what}. It works in a temporary directory (tempfile); shutil.copy() then puts"
-    " the result in place, after a question with its diff. open() does the same, even for a library that takes an open"
-    " file, and so do write() and edit(). bash() runs a whole command after a question. In mode auto, statements write"
-    " the project directly."
+    "The sandbox prevents this from writing {what}. Write to a temporary directory (tempfile) "
+    "instead; shutil.copy() then copies the result into the project, after a question with its diff. "
+    "open(), write() and edit() ask the same way, even if a library writes to the open file. bash() "
+    "runs a whole command after a question. In mode auto, statements write the project directly."
 )
 _OUTSIDE: Final = (
-    "The sandbox does not let statements write {what}, which is outside of the project. A temporary directory"
-    " (tempfile) is writable, and {bash} runs a command after a question."
+    "The sandbox prevents statements from writing {what}, which is outside the project. A temporary "
+    "directory (tempfile) is writable, and {bash} runs a command after a question."
 )
 _PROGRAM: Final = (
-    "The sandbox does not let programs of statements write {where}. {bash} runs this one after a question; without a"
-    " question it works in a temporary directory (tempfile)."
+    "The sandbox prevents programs from writing {where}. {bash} runs this program after a question. "
+    "Without a question, it can write to a temporary directory (tempfile)."
 )
 _OTHER_MOUNT: Final = (
-    "For statements, their writable directories and the rest are two file systems. Use shutil.move() instead of"
-    " os.rename(), and shutil.copy() instead of os.link(); a change of the project asks first."
+    "For statements, their writable directories and the rest are two file systems. Use shutil.move() "
+    "instead of os.rename(), and shutil.copy() instead of os.link(); a change of the project asks "
+    "the user first."
 )
-_ELSE: Final = "The sandbox does not let statements do this; {bash} runs a command after a question."
+_ELSE: Final = "The sandbox prevents this; {bash} runs a command after a question."
 _NO_NETWORK: Final = (
     "The sandbox has no network. The user can turn it on: the session's option Network, or rewindow-mcp --network."
     " {bash} runs a whole command after a question."
@@ -95,7 +95,7 @@ class Advice:
             return _NO_NETWORK.format(bash=bash)
         # Because output that was not captured may have named the reason.
         if not any(each is not None for each in pieces) or any(each in printed for each in _OF_FILES):
-            return _PROGRAM.format(where="outside of the project" if self._writes_project else "the project", bash=bash)
+            return _PROGRAM.format(where="outside the project" if self._writes_project else "the project", bash=bash)
         return ""
 
     def _of_call(self, error: OSError) -> str:
@@ -107,7 +107,7 @@ class Advice:
         if isinstance(path, str | bytes):
             if is_usual:
                 return self._of_path(os.path.abspath(os.fsdecode(path)))
-            is_outside = str(error.strerror).startswith(_OF_HOST)
+            is_outside = str(error.strerror).startswith(OUTSIDE)
             return _OUTSIDE.format(what=os.fsdecode(path), bash=self._bash()) if is_outside else ""
         if is_usual and error.errno == errno.EROFS:
             return _ADVICE.format(what="there")

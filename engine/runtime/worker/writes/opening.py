@@ -334,7 +334,7 @@ class Opening:
             raise ValueError(f"open(): {place!r} is not UTF-8; io.open() can write it, but no diff is shown")
         if os.path.lexists(place):
             return os.fsencode(shown).decode("utf-8", "replace")  # which the host resolves to the existing name
-        sentence = "its name is not UTF-8, so the host cannot create it; bash() can"
+        sentence = "the name is not UTF-8, so only bash() can create this file"
         raise OSError(errno.EILSEQ, sentence, place)
 
 

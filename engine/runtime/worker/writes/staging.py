@@ -51,8 +51,8 @@ _NUMBERS: Final[dict[type[OSError], int]] = {
     NotADirectoryError: errno.ENOTDIR,
     InterruptedError: errno.EINTR,
 }
-_LARGER_IN_SCRATCH: Final = "make a larger one in a temporary directory, and let bash() move it"
-_LARGER: Final = "io.open() writes larger ones, without a diff"
+_LARGER_IN_SCRATCH: Final = "write a larger file to a temporary directory, and move it with bash()"
+_LARGER: Final = "io.open() writes larger files, without a diff"
 
 
 class Landing(Protocol):

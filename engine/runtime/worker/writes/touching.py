@@ -215,7 +215,7 @@ class WriteNotices:
         """Report the file, and wait until the host has read it. Raises RuntimeError or TimeoutError if it cannot."""
         inbox = self._transport.inbox
         if inbox.is_reading:
-            raise RuntimeError("the worker cannot ask the host in the middle of an answer")
+            raise RuntimeError("the worker cannot send a request while receiving an answer")
         number = next(self._numbers)
         with self._interrupts.held():
             self._transport.send(Touching(number=number, path=place))

@@ -38,9 +38,12 @@ def ended(command: object, *, printed: str | None = None, errors: str | None = N
         ),
         (ended(["x" * 1_000], errors="Permission denied"), "bash() runs"),
         (ended(7, errors="Permission denied"), "bash() runs"),
-        (PermissionError(errno.EACCES, "outside the workspace /p", "/etc/x"), "write /etc/x, which is outside"),
-        (OSError(errno.EROFS, os.strerror(errno.EROFS)), "write there"),
-        (PermissionError(errno.EPERM, os.strerror(errno.EPERM)), "does not let statements do this; bash() runs"),
+        (
+            PermissionError(errno.EACCES, "the path is outside the workspace /p", "/etc/x"),
+            "writing /etc/x, which is outside",
+        ),
+        (OSError(errno.EROFS, os.strerror(errno.EROFS)), "writing there"),
+        (PermissionError(errno.EPERM, os.strerror(errno.EPERM)), "prevents this; bash() runs"),
     ],
 )
 def test_an_error_of_the_sandbox_says_what_would_work(tmp_path: Path, error: BaseException, said: str) -> None:
@@ -65,7 +68,7 @@ def test_any_other_error_is_left_as_it_is(tmp_path: Path, error: BaseException) 
 
 def test_writable_project_is_advised_to_run_commands_outside(tmp_path: Path) -> None:
     (note,) = noted(ended(["touch", "/x"], errors="Permission denied"), tmp_path, auto=True)
-    assert "write outside of the project" in note
+    assert "writing outside the project" in note
     assert "bash('touch /x', outside=True)" in note
 
 
@@ -74,7 +77,7 @@ def test_a_database_outside_is_told_from_one_of_the_project(tmp_path: Path) -> N
     (inside,) = noted(error("unable to open database file"), tmp_path, database=str(tmp_path / "x.db"))
     (outside,) = noted(error("unable to open database file"), tmp_path, database="/usr/x.db")
     assert "shutil.copy()" in inside
-    assert "/usr/x.db, which is outside of the project" in outside
+    assert "/usr/x.db, which is outside the project" in outside
 
 
 def test_error_is_noted_once_at_its_cause(tmp_path: Path) -> None:

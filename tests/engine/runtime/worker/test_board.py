@@ -227,7 +227,7 @@ def test_wrong_argument_names_the_called_function(desk: Desk, name: str) -> None
 def test_handle_cannot_be_copied(desk: Desk, how: str) -> None:
     desk.run("a = view(text='x'); g = group(a)")
     for name in "ag":
-        with pytest.raises(TypeError, match=r"cannot be copied; (view|group)\(\) makes another"):
+        with pytest.raises(TypeError, match=r"cannot be copied; call (view|group)\(\) to make another"):
             getattr(copy, how)(desk.get(name))
 
 

@@ -229,7 +229,7 @@ def test_depth_is_no_limit(depth: int) -> None:
     nested: list[Any] = []
     for _ in range(depth):
         nested = [nested]
-    assert contents_of(nested).gap == ("" if depth < 99_999 else "it is too large to be compared")
+    assert contents_of(nested).gap == ("" if depth < 99_999 else "the value is too large to compare")
 
 
 @pytest.mark.parametrize(

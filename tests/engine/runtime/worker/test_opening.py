@@ -315,7 +315,7 @@ def test_too_large_file_is_refused_whole(host: Host, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(staging, "LARGEST", 1 << 20)
     monkeypatch.setattr("engine.runtime.worker.writes.opening.LARGEST", 1 << 20)
     with (
-        pytest.raises(OSError, match=r"files of up to 1 MiB; io.open\(\) writes larger ones") as refused,
+        pytest.raises(OSError, match=r"files of up to 1 MiB; io.open\(\) writes larger files") as refused,
         host.open("a", "wb") as file,
     ):
         file.writelines([bytes(10_000)] * 1_000)

@@ -59,7 +59,11 @@ def test_words_are_bound_by_name_and_in_order(words: list[str], arguments: dict[
 
 @pytest.mark.parametrize(
     ("words", "reason"),
-    [([], "it needs who"), (["how=x"], "it needs who"), (["who=a", "how=b", "c"], "it takes no further argument: 'c'")],
+    [
+        ([], "the prompt needs who"),
+        (["how=x"], "the prompt needs who"),
+        (["who=a", "how=b", "c"], "the prompt takes no further argument: 'c'"),
+    ],
 )
 def test_missing_and_further_arguments_are_refused(words: list[str], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):

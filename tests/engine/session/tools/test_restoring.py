@@ -12,12 +12,12 @@ import pytest
 import xxhash
 
 from engine.core.ids import BlobDigest
-from engine.files.safe_open import LARGEST, pinned
+from engine.files.safe_open import LARGEST, OUTSIDE, pinned
 from engine.log.events.going_back import FileToRestore
 from engine.session.tools import Replaced, Workspace, restore
 
-CHANGED: Final = "it has changed since the session last wrote it"
-REMOVED: Final = "it was removed since the session last wrote it"
+CHANGED: Final = "the file has changed since the session last wrote it"
+REMOVED: Final = "the file was removed since the session last wrote it"
 
 
 @pytest.fixture
@@ -176,13 +176,13 @@ def _outside(project: Path, outside: Path) -> str:
 
 
 PLACES: dict[Callable[[Path, Path], str], str] = {
-    _link: "outside the workspace",
+    _link: OUTSIDE,
     _link_inside: CHANGED,
-    _outside: "outside the workspace",
+    _outside: OUTSIDE,
     _directory: CHANGED,
-    _pipe: "a named pipe, not a regular file",
+    _pipe: "the path leads to a named pipe, not a regular file",
     _below_a_file: "Not a directory",
-    _no_text: "its name is not UTF-8, and there is no such file any more",
+    _no_text: "the name is not UTF-8, and the file does not exist any more",
 }
 
 
@@ -247,7 +247,7 @@ def test_permissions_that_somebody_else_has_changed_are_kept_and_named(
     path.write_bytes(b"new")
     path.chmod(found)
     reason = refused(workspace, "a", b"new", wanted, present_mode=written)
-    assert reason == f"its permissions have changed since the session last wrote it: {written:o} -> {found:o}"
+    assert reason == f"the permissions have changed since the session last wrote the file: {written:o} -> {found:o}"
     assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"new", found)
 
 
@@ -292,7 +292,7 @@ def test_replaced_file_keeps_attributes_and_removal_respects_them(workspace: Wor
     except OSError as error:
         pytest.skip(f"this file system has no attributes: {error.strerror}")
     reason = refused(workspace, "a", b"new", None)
-    assert reason == "it got attributes since the session last wrote it: user.by_hand"
+    assert reason == "attributes were added since the session last wrote the file: user.by_hand"
     put_back(workspace, "a", b"new", b"old")
     assert (path.read_bytes(), os.getxattr(path, "user.by_hand")) == (b"old", b"1")
 

@@ -120,8 +120,8 @@ def test_a_bad_expression_is_refused_in_the_programs_own_sentence(tmp_path: Path
     ("arguments", "says"),
     [
         ({"pattern": ""}, "an empty pattern matches every line"),
-        ({"pattern": "a\0b"}, "cannot hold a NUL character or a newline"),
-        ({"pattern": "a" * 10_001}, "a pattern may have at most 10000 characters, and this one has 10001"),
+        ({"pattern": "a\0b"}, "cannot contain a NUL character or a newline"),
+        ({"pattern": "a" * 10_001}, "a pattern may have at most 10000 characters; this one has 10001"),
         ({"pattern": "a", "context": 51}, "context=51 must be between 0 and 50"),
         ({"pattern": "a", "glob": "../*"}, "must stay below `path`"),
         ({"pattern": "a", "path": "a\0b"}, "NUL"),
@@ -309,7 +309,7 @@ def test_search_ended_early_says_so_and_gives_whole_lines(tmp_path: Path) -> Non
     found = made.answer(outcome(b"./a\x001:x\n2:x cut o", stopped=True))
     assert isinstance(found, dict)
     assert lines(found) == ["a:1: x"]
-    assert found["notes"][0].startswith("stopped after 1 matching line in 1 file; narrow the path")
+    assert found["notes"][0].startswith("the search stopped after 1 matching line in 1 file; narrow the path")
     assert made.request.stop_at == commands.MAX_OUTPUT
 
 

@@ -66,7 +66,7 @@ def test_where_there_is_no_file_there_is_nothing_to_lose() -> None:
 def test_one_that_has_changed_is_refused_with_the_difference(
     known: list[tuple[EffectAnswered | FileWritten, dict[BlobDigest, bytes]]], basis: str | None, since: str
 ) -> None:
-    with pytest.raises(OSError, match=f"a.py has changed since {since}; look at it again") as refused:
+    with pytest.raises(OSError, match=f"a.py has changed since {since}; look at the file again") as refused:
         seen(*known).check(PATH, NEW, basis, "a.py")
     assert refused.value.errno == errno.ESTALE
     assert refused.value.filename is None
@@ -86,7 +86,7 @@ def test_one_that_has_changed_is_refused_with_the_difference(
 def test_unknown_earlier_content_is_reported_as_changed(
     known: list[tuple[EffectAnswered | FileWritten, dict[BlobDigest, bytes]]],
 ) -> None:
-    with pytest.raises(OSError, match=r"has changed since it was last (read|written|viewed); .* change it then$"):
+    with pytest.raises(OSError, match=r"has changed since it was last (read|written|viewed); .* then change it$"):
         seen(*known).check(PATH, NEW, digest_of(b"viewed"))
 
 

@@ -175,13 +175,17 @@ def test_as_many_places_as_are_said_are_replaced(workspace: Workspace) -> None:
 @pytest.mark.parametrize(
     ("existing", "arguments", "sentence"),
     [
-        (b"a\na\nb\na", ("a", "x"), "a contains that text 3 times, at lines 1, 2, 4; give more of the lines around it"),
-        (b"a\na", ("a", "x", 3), "a contains that text 2 times, not 3, at lines 1, 2"),
-        (b"a" * 50, ("a", "x"), "50 times, at lines " + "1, " * 20 + r"\.\.\.; give"),
-        (b"b", ("a", "x"), "a does not contain that text, or anything like it"),
+        (
+            b"a\na\nb\na",
+            ("a", "x"),
+            "a contains the text `old` 3 times, at lines 1, 2, 4; add surrounding lines",
+        ),
+        (b"a\na", ("a", "x", 3), "a contains the text `old` 2 times, not 3, at lines 1, 2"),
+        (b"a" * 50, ("a", "x"), "50 times, at lines " + "1, " * 20 + r"\.\.\.; add"),
+        (b"b", ("a", "x"), "a does not contain the text `old`, or similar text"),
         (b"b", ("", "x"), "old is empty; give the text to replace"),
         (b"b", ("b", "b"), "old and new are the same text"),
-        (b"b", ("b", "x", 0), "count=0; it must be 1 or more"),
+        (b"b", ("b", "x", 0), "count=0 must be 1 or more"),
         (b"\0b", ("b", "x"), "a is binary, 2 bytes"),
         (b"\xe9", ("\xe9", "€"), "a is in Latin-1"),
     ],

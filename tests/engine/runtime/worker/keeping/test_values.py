@@ -244,7 +244,7 @@ def test_slice_of_an_unshared_array_is_kept_alone() -> None:
 def test_name_without_unicode_is_restored() -> None:
     there, here = namespace("globals()['\\ud800'] = 1"), namespace()
     data = keep(there, "\ud800").data
-    assert load(here, ValueGroup(("\ufffd", "lost"), data)) == {"lost": "its copy does not hold it"}
+    assert load(here, ValueGroup(("\ufffd", "lost"), data)) == {"lost": "the copy does not contain the name"}
     assert here["\ud800"] == 1
 
 
@@ -256,20 +256,20 @@ def test_frames_are_kept_by_content() -> None:
 
 
 REFUSED = {
-    "import threading; x = threading.Lock()": "it holds a lock, which cannot be copied",
-    "import threading; x = [threading.Thread()]": "it holds a lock, which cannot be copied",
-    "import socket; x = socket.socket(); x.close()": "it holds a socket, which cannot be copied",
-    "x = (i for i in ())": "it holds a generator, which cannot be copied",
-    "x = open('/dev/null'); x.close()": "it holds an open file, which cannot be copied",
-    "x = open('/dev/null', 'rb'); x.close()": "it holds an open file, which cannot be copied",
-    "x = memoryview(b'abc')": "it holds a memoryview, which cannot be copied",
-    "x = [globals()]": "it contains the namespace itself, which cannot be copied",
+    "import threading; x = threading.Lock()": "the value holds a lock, which cannot be copied",
+    "import threading; x = [threading.Thread()]": "the value holds a lock, which cannot be copied",
+    "import socket; x = socket.socket(); x.close()": "the value holds a socket, which cannot be copied",
+    "x = (i for i in ())": "the value holds a generator, which cannot be copied",
+    "x = open('/dev/null'); x.close()": "the value holds an open file, which cannot be copied",
+    "x = open('/dev/null', 'rb'); x.close()": "the value holds an open file, which cannot be copied",
+    "x = memoryview(b'abc')": "the value holds a memoryview, which cannot be copied",
+    "x = [globals()]": "the value contains the namespace itself, which cannot be copied",
     # From 3.14 on Python goes by the room on its stack.
     "x = []\nfor _ in range(100_000): x = [x]": (
         "nested too deeply" if sys.version_info < (3, 14) else "larger than 64 KiB"
     ),
     "x = list(range(1_000_000))": "larger than 64 KiB",
-    "import weakref\nclass C: pass\nx = weakref.ref(C)": "it holds a weak reference, which cannot be copied",
+    "import weakref\nclass C: pass\nx = weakref.ref(C)": "the value holds a weak reference, which cannot be copied",
 }
 
 
@@ -304,7 +304,9 @@ def test_code_of_another_python_is_not_loaded() -> None:
     major, minor = header(has_code=True)[4:6]
     older = [bytes((*group.data[:5], minor - 1, *group.data[6:])) for group in (code, data)]
     failures = load(here, *(type(code)(group.names, old) for group, old in zip((code, data), older, strict=True)))
-    assert failures == {"f": f"it holds code of Python {major}.{minor - 1}, which Python {major}.{minor} cannot run"}
+    assert failures == {
+        "f": f"the copy contains code of Python {major}.{minor - 1}, which Python {major}.{minor} cannot run"
+    }
     assert here["x"] == [1]
 
 
@@ -319,10 +321,10 @@ def test_names_that_cannot_be_loaded_say_why() -> None:
     failures = load(here, *groups)
     assert failures.pop("cut").startswith("loading it raised ")
     assert failures == {
-        "c": "it needs C, which is not there",
-        "lib": "it needs the module gone_library, which is not there",
-        "api": "it needs Thing of the module json, which is not there",
-        "odd": "it was kept by another version of Rewindow, or its copy is damaged",
+        "c": "the copy needs C, which does not exist",
+        "lib": "the copy needs the module gone_library, which does not exist",
+        "api": "the copy needs Thing of the module json, which does not exist",
+        "odd": "the copy is damaged, or made by another version of Rewindow",
     }
     assert here["ok"] == 1
 
