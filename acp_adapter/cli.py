@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
     sys.stderr = cast("TextIO", RedactedStream(sys.stderr, host.redactor))  # it may learn keys later
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="rewindow-acp: %(message)s")
     if os.isatty(read_fd):
-        sys.stderr.write("rewindow-acp: waiting for an editor's messages; `rewindow run` is a session in a terminal\n")
+        sys.stderr.write("rewindow-acp: waiting for an editor's messages; to work in a terminal, use `rewindow run`\n")
     if host.model_setup is not None and not host.model_setup.is_done:
         sys.stderr.write(f"rewindow-acp: {host.model_setup.sentence}\n")
     try:
@@ -101,7 +101,7 @@ def _parse(arguments: Sequence[str]) -> dict[str, str | None]:
     parser.add_argument(
         "--version", action="version", version=f"rewindow-acp {__version__}", help="print the version and exit"
     )
-    parser.add_argument(SETUP, action="store_true", help="ask for the key of a provider in this terminal, and end")
+    parser.add_argument(SETUP, action="store_true", help="ask for the key of a provider in this terminal, and exit")
     for option in SETTINGS:
         name = f"--{option.name.replace('_', '-')}"
         parser.add_argument(name, metavar=option.value, help=f"{option.help} ({option.variable})")

@@ -57,7 +57,7 @@ from engine.log.events.going_back import HeadMoved, Rewound
 
 REQUEST_PERMISSION: Final = "session/request_permission"
 ELICIT: Final = "elicitation/create"
-NO_FORMS: Final = "this editor shows no forms, so it can only offer choices"
+NO_FORMS: Final = "this editor cannot show forms, only choices"
 NOT_SHOWN: Final = "the editor could not show the question"
 NOT_INSERTED: Final = "the prompt was cancelled before its turn"
 _ECHO_CHARS: Final = 60
@@ -269,7 +269,7 @@ class Conversation:
         name, choices = offered[requested]
         if isinstance(value, bool) or (value not in choices and name not in is_open):
             shown = "a boolean" if isinstance(value, bool) else cut_line(repr(value), _ECHO_CHARS)
-            raise InvalidRequestError(f"{requested} cannot be {shown}; it is one of {', '.join(choices)}")
+            raise InvalidRequestError(f"{requested} cannot be {shown}; use one of {', '.join(choices)}")
         self.session.set_option(name, value)
 
     # --- the end ------------------------------------------------------------------------------------------------------

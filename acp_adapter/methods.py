@@ -206,7 +206,7 @@ def _read_cursor(cursor: str) -> Position:
     try:
         return _POSITION.decode(base64.b64decode(cursor, altchars=b"-_", validate=True))
     except (ValueError, binascii.Error):
-        raise ProtocolError(Code.INVALID_PARAMS, "cursor: not from this agent") from None
+        raise ProtocolError(Code.INVALID_PARAMS, "cursor: must be a cursor that this agent returned") from None
 
 
 async def _set_title(context: Plain, params: SetTitle) -> SessionTitle:

@@ -28,8 +28,8 @@ def ways_to_sign_in(client: Initialize) -> tuple[SignIn, ...]:
     stored = SignIn(
         SIGN_IN,
         "Use a stored key",
-        "Reads keys again from the keyring, Rewindow's file of keys and the environment. "
-        "`rewindow auth add PROVIDER` stores one.",
+        "Reads keys again from the keyring, Rewindow's key file and the environment. `rewindow auth "
+        "add PROVIDER` stores a key.",
     )
     if not (client.runs_setup or client.runs_commands):
         return (stored,)

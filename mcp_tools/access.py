@@ -37,7 +37,7 @@ _AUTHORITY: Final = re.compile(rb"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?
 _SCHEMES: Final = (b"http", b"https")
 _ADVICE: Final = "name a project with --root DIR"
 MISSING: Final = "there is no such directory"
-NOT_DIRECTORY: Final = "it is not a directory"
+NOT_DIRECTORY: Final = "the path is not a directory"
 
 
 class AccessError(Exception):

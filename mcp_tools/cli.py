@@ -50,8 +50,9 @@ _ON_TERMINAL: Final = (
 )
 _UNSANDBOXED_NOTICE: Final = "rewindow-mcp: clients run Python with your permissions; --root does not limit it\n"
 _SANDBOXED_NOTICE: Final = (
-    "rewindow-mcp: clients run Python in a sandbox: it can write only in the session's directories and a scratch"
-    " directory, {network}; nothing limits what it can read, not even --root\n"
+    "rewindow-mcp: clients run Python in a sandbox; Python can write only in the session's "
+    "directories and a scratch directory, {network}. It can read all files that you can read, even "
+    "outside --root\n"
 )
 _FIRST_SECONDS: Final = 5.0
 _FIRST_BYTES: Final = 1 << 20
@@ -285,7 +286,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--structured",
         action="store_true",
-        help="add structuredContent to replies, for programs; most clients then show their model that instead of text",
+        help="add structuredContent to replies, for programs; most clients then give their model this "
+        "content instead of the text",
     )
     parser.add_argument(
         "--http", metavar="[HOST:]PORT", help="serve over HTTP at this address (default host: 127.0.0.1)"
@@ -316,7 +318,7 @@ def _parser() -> argparse.ArgumentParser:
         const="",
         choices=("", _UNSANDBOXED),
         metavar=_UNSANDBOXED,
-        help="let clients run Python in a sandbox; with `unsandboxed`, without one and with your permissions",
+        help="let clients run Python in a sandbox; with `unsandboxed`, without a sandbox and with your permissions",
     )
     parser.add_argument("--network", action="store_true", help="with --allow-run: allow TCP in the sandbox")
     return parser

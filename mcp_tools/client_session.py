@@ -57,9 +57,9 @@ _DIGEST_BYTES: Final = 4
 _SHOWN_CHARS: Final = 60
 _SHOWN_NAMES: Final = 20
 REBOUND: Final = "Python in this session rebound `view`, `group` or `show` during the call; call again."
-TIMED_OUT: Final = "That took too long and was stopped; `timeline` shows what ran."
+TIMED_OUT: Final = "The call took too long and was stopped; `timeline` shows the statements that ran."
 CANCELLED: Final = "That was cancelled."
-WORKER_DIED: Final = "Nothing was done, because {reason}; your handles are kept, call again."
+WORKER_DIED: Final = "Nothing was done, because {reason}; your handles are kept. Call again."
 TOO_MANY_WAIT: Final = f"{MAX_WAITING} calls already wait for changes, which is the limit; leave out `wait`."
 TOO_MANY_HANDLES: Final = f"This session already has {MAX_HANDLES} handles, which is the limit; close some first."
 

@@ -93,4 +93,4 @@ def canonical_uri(session: ClientSession, uri: str) -> str:
 
 def _unknown(uri: str, session: ClientSession | None) -> UnknownResourceError:
     uris = ", ".join(each.uri for each in existing(session)[-_MAX_SHOWN:])
-    return UnknownResourceError(f"Unknown resource: {cut_line(uri, 200)}; the known ones are {uris}")
+    return UnknownResourceError(f"Unknown resource: {cut_line(uri, 200)}; the known resources are {uris}")

@@ -46,11 +46,13 @@ if TYPE_CHECKING:  # loaded after the client has its first response
     from engine import Host, Sessions
     from engine.log.redaction import Redactor
 
-INSTRUCTIONS: Final = f"""\
-A view is a window on a file that stays open under a name, within a token budget. Open the files you work on with
-`view`, put several files under one budget with `group`, and call `tick` after files may have changed: it returns the
-changes in views that follow their file, as diffs, which costs less than viewing again. `lod` is the level of detail:
-{LEVELS_LINE}. The first line of a reply says what is shown and what it costs."""
+INSTRUCTIONS: Final = (
+    "A view is a window on a file that stays open under a name, within a token budget. Open the files "
+    "you work on with\n`view`, put several files under one budget with `group`, and call `tick` after "
+    "files may have changed. `tick` returns\nthe changes in views that follow their file, as diffs. This "
+    f"costs less than viewing again. `lod` is the level of detail:\n{LEVELS_LINE}. The first line of a "
+    "reply says what is shown and what it costs."
+)
 _PYTHON_INSTRUCTIONS: Final = " `run` runs Python, where each view is a variable; `rewind` goes back, with the files."
 NOT_JSON: Final = "The line is not JSON"
 NOT_A_MESSAGE: Final = "The line is not a JSON-RPC message"

@@ -226,7 +226,9 @@ def require_declared(ctx: Context) -> None:
     """Raise MCPError if the client does not support tasks."""
     if not is_declared(ctx):
         required: dict[str, Any] = {"requiredCapabilities": {"extensions": {IDENTIFIER: {}}}}
-        raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, f"This needs the extension {IDENTIFIER}.", required)
+        raise MCPError(
+            types.MISSING_REQUIRED_CLIENT_CAPABILITY, f"This request needs the extension {IDENTIFIER}.", required
+        )
 
 
 def _check_header(ctx: Context, task_id: str) -> None:

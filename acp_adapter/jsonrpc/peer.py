@@ -436,5 +436,5 @@ def _remote_error(method: str, error: object) -> Exception:
     fields: dict[str, Any] = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
     code, message = fields.get("code"), fields.get("message")
     if not isinstance(code, int) or not isinstance(message, str):
-        return InvalidResultError(method, "its error has no code and message")
+        return InvalidResultError(method, "the error has no code and message")
     return RemoteError(method, code, one_sentence(message), fields.get("data"))

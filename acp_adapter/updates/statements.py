@@ -77,7 +77,7 @@ DIFFERENT: Final = "Differs from the first run"
 REJECTED: Final = "Stopped by the rejection"
 """Replaces the traceback of a statement that ended because the user rejected one of its acts, whose call says so."""
 _REASON_CHARS: Final = 200
-FAILED: Final = "Stopped by the act that failed"
+FAILED: Final = "Stopped by the failed action"
 """The same for one that ended because an act failed."""
 _BARE_REPR: Final = re.compile(r"<[^\n]*>")
 """What Python says of an object that it cannot describe, such as `<Figure size 640x480 with 1 Axes>`."""

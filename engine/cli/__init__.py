@@ -36,7 +36,7 @@ Exit codes:
 
 \b
 Editors start the agent themselves: configure the command `rewindow-acp`. `rewindow acp` is the same,
-for programs that know one command of a package.
+for programs that can start only one command of a package.
 All settings, such as where sessions are kept: `rewindow help configuration`.
 """
 
@@ -63,7 +63,7 @@ def _app(arguments: Sequence[str]) -> typer.Typer:
 
 
 def _not_named() -> None:
-    raise AssertionError("only a command that the command line names can run, and that one is loaded")
+    raise AssertionError("the command that runs is always loaded")
 
 
 def _print_version(wanted: bool) -> None:

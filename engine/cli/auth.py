@@ -25,12 +25,13 @@ from .commands import ExitCode, chosen, complaint
 
 ACTIONS: Final = ("list", "add", "remove", "test", "setup")
 ON_THE_COMMAND_LINE: Final = (
-    "a key on the command line can be read by other programs and stays in your shell's history, so it was not stored; "
-    "replace it at the provider, then run `rewindow auth add PROVIDER`, which asks for the new one"
+    "the key was not stored, because other programs and your shell's history can see keys on the "
+    "command line; replace the key at the provider, then run `rewindow auth add PROVIDER`, which "
+    "asks for the new key"
 )
-NO_TERMINAL: Final = "the setup asks its questions in a terminal; `rewindow auth add PROVIDER` takes a key from a pipe"
-NO_KEY: Final = "no key is known; `rewindow auth add PROVIDER` stores one"
-SHORT: Final = f"A key of fewer than {SHORTEST} characters is not replaced in texts."
+NO_TERMINAL: Final = "the setup needs a terminal; `rewindow auth add PROVIDER` reads a key from a pipe"
+NO_KEY: Final = "there is no key; `rewindow auth add PROVIDER` stores a key"
+SHORT: Final = f"A key with fewer than {SHORTEST} characters is not redacted in texts."
 _PROVIDER: Final[list[str]] = typer.Argument([], help=f"The provider: {', '.join(keyed())}.", metavar="PROVIDER")
 _PROMPT: Final = "Key of {name} (not shown): "
 
@@ -91,7 +92,7 @@ def _add(keys: Keys, name: str, *, in_file: bool = False) -> None:
     if len(key) < SHORTEST:
         typer.echo(SHORT, err=True)
     if variable := variable_of(name, os.environ):
-        typer.echo(f"{variable} is set, and wins over it.", err=True)
+        typer.echo(f"{variable} is set, and is used instead of the stored key.", err=True)
     _warn(keys)
 
 
@@ -124,7 +125,7 @@ def _tested(keys: Keys, name: str) -> tuple[bool, str]:
     """Return whether the provider accepts the key, and a sentence."""
     provider = provider_of(name, keys)
     if not provider.key(keys):
-        return False, f"{name}: no key is known"
+        return False, f"{name}: there is no key"
     try:
         where = address_shown(address_of(provider, keys))
     except InvalidRequestError as error:
@@ -161,7 +162,7 @@ def _set_up(keys: Keys, *, in_file: bool) -> None:
             typer.echo(_tested(keys, stored)[1])
     if not keys.known:
         raise InvalidRequestError(NO_KEY)
-    typer.echo("Editors that run Rewindow use it from the next prompt on.")
+    typer.echo("Editors that run Rewindow use the keys from the next prompt on.")
 
 
 def _added(keys: Keys, name: str, *, in_file: bool) -> str:

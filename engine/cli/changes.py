@@ -30,8 +30,8 @@ from .output import find, print_json, redactor, store
 _STOPPED: Final = "Stopped. All files are as before."
 _NO_SUCH: Final = "There is no statement {} on the active branch."
 _SESSION: Final = typer.Argument(metavar="SESSION", help="The session's id, or any unique beginning of it.")
-NONE_LEFT: Final = "The last undo or rewind left no file, or they are by now as it would have made them."
-_DRY: Final = typer.Option("--dry-run", help="Only say what would be done.")
+NONE_LEFT: Final = "The last undo or rewind skipped no file, or the skipped files now have the intended content."
+_DRY: Final = typer.Option("--dry-run", help="Only print the planned changes.")
 _JSON: Final = typer.Option("--json", help="Print one JSON object.")
 
 
@@ -46,7 +46,7 @@ def undo(
     dry_run: Annotated[bool, _DRY] = False,
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
-    """Undo what a statement did to files, and nothing else."""
+    """Undo only the file changes of a statement."""
     _undo(session, UndoRequest(statement, is_dry=dry_run), as_json=as_json)
 
 
@@ -55,7 +55,7 @@ def redo(
     dry_run: Annotated[bool, _DRY] = False,
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
-    """Redo what was undone last."""
+    """Redo the file changes of the last undo."""
     _undo(session, UndoRequest(is_redo=True, is_dry=dry_run), as_json=as_json)
 
 
@@ -109,19 +109,19 @@ def _lines(rewound: Rewound, cwd: str) -> list[str]:
 def changes(
     session: Annotated[str, _SESSION],
     since: Annotated[
-        int, typer.Option("--since", metavar="K", parser=number_from(0), help="Only what changed after statement K.")
+        int, typer.Option("--since", metavar="K", parser=number_from(0), help="List only changes after statement K.")
     ] = 0,
-    as_patch: bool = typer.Option(False, "--patch", help="Print a patch that `git apply` takes."),
+    as_patch: bool = typer.Option(False, "--patch", help="Print a patch for `git apply`."),
     as_json: Annotated[bool, _JSON] = False,
     left: bool = typer.Option(
-        False, "--left", help="Print, as a patch, how the files that the last undo or rewind left would have changed."
+        False, "--left", help="Print a patch with the changes that the last undo or rewind skipped."
     ),
 ) -> None:
     """List the files that a session has changed."""
     if left and (as_patch or as_json or since):
-        raise typer.BadParameter("--left takes no other option")
+        raise typer.BadParameter("--left cannot be combined with other options")
     if as_patch and as_json:
-        raise typer.BadParameter("--patch and --json exclude each other")
+        raise typer.BadParameter("--patch and --json cannot be combined")
     with store() as opened:
         row = find(opened, session)
         hidden = redactor()

@@ -162,7 +162,7 @@ _RUN_EXAMPLES: Final = f"""\b
 Examples:
   rewindow run                                 a new session in this directory
   rewindow run -c                              continue the latest one of this directory
-  rewindow run ses_0193 --mode auto            continue that one; statements run without asking
+  rewindow run ses_0193 --mode auto            continue this session; statements run without asking
   rewindow run ses_0193 --cwd ~/moved          continue it in another directory
   rewindow run -p 'ls(".")'                    run one prompt, print its answer
   cat task.md | rewindow run --mode auto       the same from a pipe
@@ -181,35 +181,35 @@ Exit codes:
 """
 _UNDO_EXAMPLES: Final = """\b
 Examples:
-  rewindow undo ses_0193                       the files of the last statement that changed any
-  rewindow undo ses_0193 3                     those of statement 3, where nothing later touched them
-  rewindow undo ses_0193 --dry-run             only say what would be done
+  rewindow undo ses_0193                       undo the last statement that changed files
+  rewindow undo ses_0193 3                     undo statement 3, if later ones left its files alone
+  rewindow undo ses_0193 --dry-run             only print the planned changes
   rewindow redo ses_0193
 
 \b
-Names and the conversation stay. What somebody else has changed in a file since is merged. Where both
-changed the same lines, the file stays as it is, and is named. A second undo goes back further.
+Variables and the conversation stay. Later changes by others are merged. If both changed the same lines,
+the file is unchanged, and the report names it. A second undo goes back further.
 """
 _CHANGES_EXAMPLES: Final = """\b
 Examples:
   rewindow changes ses_0193
   rewindow changes ses_0193 --since 3
   rewindow changes ses_0193 --patch | git -C copy apply
-  rewindow changes ses_0193 --left             what the last undo or rewind did not do
+  rewindow changes ses_0193 --left             changes that the last undo or rewind skipped
 """
 _REWIND_EXAMPLES: Final = """\b
 Examples:
   rewindow rewind ses_0193 --to 3              back to the end of statement 3, on a new branch
   rewindow rewind ses_0193 --to 0              back to the beginning
-  rewindow rewind ses_0193 --to 3 --keep-files only the conversation and the names
+  rewindow rewind ses_0193 --to 3 --keep-files only the conversation and the variables
   rewindow rewind ses_0193 --to 3 --json | jq .left
 
 \b
 Files that statements have changed since get back their earlier content, whether a tool, a
-command or the statement's own code changed them. What somebody else has changed in a text since
-is merged. A file stays as it is, and the report names it, if both changed the same lines, or if
-its earlier content was not kept (it held a secret, or more than 64 MiB). Files that `.gitignore`
-leaves out are not restored. Statements after K stay on their branch: `/branch NAME` in the
+command or the statement's own code changed them. Later text changes by others are merged. A file
+stays unchanged, and the report names it, if both changed the same lines, or if the earlier
+content was not saved (a secret, or more than 64 MiB). Files that `.gitignore` leaves out are not
+restored. Statements after K stay on their branch: `/branch NAME` in the
 session switches to it.
 """
 _REPLAY_EXAMPLES: Final = """\b
@@ -217,17 +217,17 @@ Examples:
   rewindow replay ses_0193 --from 3            statements 3 to the newest, with the recorded answers
   rewindow replay ses_0193 --from 3 --to 5     only these three
   rewindow replay ses_0193 --from 3 --mode dry stop at the first effect
-  rewindow replay ses_0193 --from 3 --edit new.py    new.py in place of 3, then those after it
+  rewindow replay ses_0193 --from 3 --edit new.py    new.py in place of 3, then the later ones
   rewindow replay ses_0193 --from 1 --json | jq .divergences
 
 \b
-Names and files stay unchanged, except with `--mode live`, and with `--edit`, which makes a branch.
+Variables and files stay unchanged, except with `--mode live`, and with `--edit`, which makes a branch.
 The exit code is 1 if the replay did not reach its end, for instance because a statement took too long.
 """
 _DIFF_EXAMPLES: Final = """\b
 Examples:
   rewindow diff ses_0193 main b1               compare two branches
-  rewindow diff ses_0193 main                  compare one with the active one
+  rewindow diff ses_0193 main                  compare one with the active branch
   rewindow diff ses_0193 main b1 --json | jq .names
 """
 
@@ -243,7 +243,7 @@ Examples:
   rewindow auth remove openai
 
 \b
-A key in the environment (such as ANTHROPIC_API_KEY) wins over a stored one. Keys are never
+A key in the environment (such as ANTHROPIC_API_KEY) is used before a stored key. Keys are never
 shown. More: `rewindow help signing-in`.
 """
 
@@ -272,7 +272,7 @@ SUBCOMMANDS: Final = (
         "sessions",
         ".sessions",
         "sessions",
-        "List the sessions, most recently used first. Archived ones are listed apart.",
+        "List the sessions, most recently used first. Archived sessions are listed separately.",
     ),
     Command(
         "show",
@@ -295,15 +295,15 @@ SUBCOMMANDS: Final = (
         "Run statements again and report the differences.",
         _REPLAY_EXAMPLES,
     ),
-    Command("undo", ".changes", "undo", "Undo what a statement did to files, and nothing else.", _UNDO_EXAMPLES),
-    Command("redo", ".changes", "redo", "Redo what was undone last."),
+    Command("undo", ".changes", "undo", "Undo only the file changes of a statement.", _UNDO_EXAMPLES),
+    Command("redo", ".changes", "redo", "Redo the file changes of the last undo."),
     Command("changes", ".changes", "changes", "List the files that a session has changed.", _CHANGES_EXAMPLES),
     Command("branches", ".sessions", "branches", "List the branches of a session, oldest first."),
     Command(
         "diff",
         ".going_back",
         "diff",
-        "Compare two branches: statements, names and files.",
+        "Compare two branches: statements, variables and files.",
         _DIFF_EXAMPLES,
     ),
     Command(
@@ -316,7 +316,7 @@ SUBCOMMANDS: Final = (
         "import",
         ".transfer.commands",
         "import_session",
-        "Add an exported session or another program's conversation. If anything is wrong with it, nothing is added.",
+        "Add an exported session or another program's conversation. An invalid file adds nothing.",
         _IMPORT_EXAMPLES,
     ),
     Command(

@@ -146,8 +146,9 @@ def secrets() -> Iterator[Finding]:
         names = ", ".join(map(shown, found.words))
         yield Finding(
             "note",
-            f"redacted in all texts, even in files that a model reads, though the values look like words: {names}; "
-            "if one is not secret, add it to the option hidden_names after a `!`",
+            "redacted in all texts, even in files that a model reads, although the values look like "
+            f"words: {names}; if a variable is not secret, add it to the option hidden_names after a "
+            "`!`",
         )
 
 
@@ -229,7 +230,7 @@ def comparisons() -> Iterable[Finding]:
         return []
     count, taken = len(list(folder.glob("*.db"))), size(_taken(folder))
     places = "1 working directory" if count == 1 else f"{count} working directories"
-    what = f"{taken} of that to tell what commands changed, of {places}"
+    what = f"{taken} of that for finding changes by commands, in {places}"
     return [Finding("ok", f"{what}; removed {int(UNUSED_SECONDS // 86_400)} days after the last command there")]
 
 
@@ -239,11 +240,15 @@ def past() -> Iterable[Finding]:
         return []
     found = contents_taken(_database(), _CHECK_SECONDS)
     if found is None:
-        return [Finding("note", "the data kept for rebuilds could not be measured; see integrity")]
+        return [Finding("note", "the data saved for restoring variables could not be measured; see integrity")]
     taken, values = map(size, found)
     limit = size(settings().past_bytes)
     return [
-        Finding("ok", f"{taken} kept for rebuilds, {values} of it copies of values; past_bytes is {limit} a session")
+        Finding(
+            "ok",
+            f"{taken} saved for restoring variables, {values} of it copies of values; past_bytes is "
+            f"{limit} for each session",
+        )
     ]
 
 
@@ -378,8 +383,10 @@ _OPEN: Final[Mapping[Layer, str]] = {
     ),
 }
 """What a statement may do without this layer, if all others are in force."""
-_SO_NOT: Final = "so they cannot write in this directory, even in mode auto; install Rewindow elsewhere (pipx, uv tool)"
-_ALL_ASK: Final = "they run with your permissions, so mode ask asks before each model statement"
+_SO_NOT: Final = (
+    "so statements cannot write in this directory, even in mode auto; install Rewindow elsewhere (pipx, uv tool)"
+)
+_ALL_ASK: Final = "statements run with your permissions, so mode ask asks before each model statement"
 
 
 def sandbox() -> Iterator[Finding]:
@@ -403,8 +410,8 @@ def processes_of(is_apart: bool) -> Finding:
         )
     return Finding(
         "note",
-        "sandbox, processes: this system permits no process namespace, so they are counted four times a second; a"
-        f" statement that starts many at once has more than {MOST_PROCESSES:,} for a moment",
+        "sandbox, processes: this system permits no process namespace, so Rewindow counts processes "
+        f"four times a second; a statement can exceed {MOST_PROCESSES:,} processes for a moment",
     )
 
 
@@ -436,13 +443,13 @@ def sandbox_findings(layers: Sequence[Layer], rule: str = "auto") -> Iterator[Fi
         if layer in layers:
             yield Finding("ok", f"sandbox, layer {layer}: in force")
         else:
-            reason = MISSING[layer]() or "it could not be entered"
+            reason = MISSING[layer]() or "the layer could not be entered"
             yield Finding("note", f"sandbox, layer {layer}: {reason}; without it statements may {_OPEN[layer]}")
     if "landlock" in layers:
         for part, what in PARTS.items():
             if part not in layers:
                 since = landlock.SINCE[part]
-                yield Finding("note", f"sandbox: before version {since} of Landlock statements may {what}")
+                yield Finding("note", f"sandbox: without Landlock version {since}, statements may {what}")
 
 
 def _summary(can_hold: bool, rule: str) -> Finding:
@@ -466,12 +473,13 @@ def others() -> Iterator[Finding]:
     if settings().allow_sudo:
         yield Finding(
             "note",
-            "statements can read your other processes, because allow_sudo permits it; only Rewindow's are hidden",
+            "statements can read your other processes, because allow_sudo permits it; only "
+            "Rewindow's processes are hidden",
         )
     elif not hides_processes():
         missing = "this kernel has no Landlock (Linux 5.19 or later)"
         yield Finding(
-            "note", f"statements can read your other processes, because {missing}; only Rewindow's are hidden"
+            "note", f"statements can read your other processes, because {missing}; only Rewindow's processes are hidden"
         )
     else:
         yield Finding("ok", "statements cannot read other processes, such as the program that started Rewindow")

@@ -49,11 +49,11 @@ def rewind(
             "--to", metavar="K", parser=number_from(0), help="The statement to go back to; 0 is the beginning."
         ),
     ],
-    keep_files: bool = typer.Option(False, "--keep-files", help="Leave the files as they are."),
+    keep_files: bool = typer.Option(False, "--keep-files", help="Do not change files."),
     keep_conversation: bool = typer.Option(
         False, "--keep-conversation", help="Stay on the branch; only undo later statements in the namespace."
     ),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Only say what would be done."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Only print the planned changes."),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
     """Go back to the end of a statement, files included. The session continues on a new branch."""
@@ -129,7 +129,10 @@ def replay(
         int, typer.Option("--from", metavar="K", parser=number_from(1), help="The first statement to run again.")
     ],
     last: Annotated[
-        int | None, typer.Option("--to", metavar="J", parser=number_from(1), help="The last one; default: the newest.")
+        int | None,
+        typer.Option(
+            "--to", metavar="J", parser=number_from(1), help="The last statement to run again; default: the newest."
+        ),
     ] = None,
     mode: str = typer.Option(
         MODES[0],
@@ -215,7 +218,7 @@ def diff(
     right: Annotated[str | None, typer.Argument(metavar="B", help="Another branch; default: the active one.")] = None,
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
-    """Compare two branches: statements, names and files."""
+    """Compare two branches: statements, variables and files."""
     with store() as opened:
         row = find(opened, session)
         hidden = redactor()

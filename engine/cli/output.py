@@ -54,7 +54,7 @@ def working_directory() -> str:
         return os.getcwd()
     except OSError as error:
         raise InvalidRequestError(
-            f"Rewindow cannot work in this directory: {error.strerror}; change to another one"
+            f"Rewindow cannot work in this directory: {error.strerror}; change to another directory"
         ) from None
 
 

@@ -43,7 +43,7 @@ def sessions(
     cwd: str = typer.Option("", "--cwd", metavar="DIR", help="List only sessions in this directory."),
     archived: bool = typer.Option(False, "--archived", help="List only sessions that an editor has archived."),
 ) -> None:
-    """List the sessions, most recently used first. Archived ones are listed apart."""
+    """List the sessions, most recently used first. Archived sessions are listed separately."""
     check_formats(as_json, as_lines)
     with store() as opened:
         found = opened.rows(cwds=alike(opened.directories(), cwd) if cwd else None, archived=archived)
@@ -139,7 +139,7 @@ def delete(
 ) -> None:
     """Delete sessions with everything they refer to. `rewindow gc` gives the disk space back."""
     if not yes and not sys.stdin.isatty():
-        raise typer.BadParameter("cannot ask without a terminal; --yes deletes without asking")
+        raise typer.BadParameter("deleting asks for confirmation in a terminal; --yes deletes without asking")
     with store() as opened:
         rows = {row.session_id: row for row in (find(opened, start) for start in sessions)}
         if not yes and not _confirmed(list(rows.values())):

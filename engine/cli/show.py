@@ -441,7 +441,7 @@ class PastCall:
             width: cells of a line of the first block; None for no wrapping.
         """
         breakdown = breakdown_of(self._call, self._account, is_first=self._number == 1)
-        text = breakdown_text(f"Model call {self._number} was sent", breakdown)
+        text = breakdown_text(f"Model call {self._number} sent", breakdown)
         yield painted(shown_markdown(text, width), in_colour=False).removesuffix("\n")
         yield _block("instructions", self._prompt.instructions)
         for message in self._prompt.messages:

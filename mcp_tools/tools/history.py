@@ -86,7 +86,7 @@ async def timeline(session: ClientSession, arguments: Mapping[str, Any], _report
     if number is None:
         return Reply(text=await timeline_text(session, tokens))
     if not 1 <= number <= len(cells):
-        valid = f"the numbers are 1 to {len(cells)}" if cells else "none has run yet"
+        valid = f"the statements are numbered from 1 to {len(cells)}" if cells else "no statement has run yet"
         raise ArgumentError(f"There is no statement {number}; {valid}.")
     return Reply(text=await session.fit(_statement_text(session, cells[number - 1]), tokens))
 

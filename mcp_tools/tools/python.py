@@ -74,9 +74,9 @@ RUN: Final = ToolRow(
     name="run",
     title="Run Python",
     description=(
-        "Runs Python in the session's namespace, where every view and group is a variable. Returns output, value,"
-        " traceback. Has ls, read, grep, find, write, edit and bash; a sandbox may limit writing. `timeline` has what"
-        " exceeds `tokens`."
+        "Runs Python in the session's namespace, where every view and group is a variable. Returns "
+        "output, value, traceback. Has ls, read, grep, find, write, edit and bash; a sandbox may "
+        "limit writing. `timeline` has output beyond `tokens`."
     ),
     schema=schema(
         {

@@ -102,7 +102,7 @@ def _unknown(tool: str, name: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, known, 1)
     hint = f" Did you mean `{close[0]}`?" if close else ""
     names = ", ".join(known) or "none"
-    return f"{tool} has no argument `{cut_line(name, _SHOWN_CHARS)}`; it takes {names}.{hint}"
+    return f"{tool} has no argument `{cut_line(name, _SHOWN_CHARS)}`; the arguments are {names}.{hint}"
 
 
 def _check(name: str, value: object, schema: Schema) -> None:

@@ -144,8 +144,8 @@ VIEW: Final = ToolRow(
     name="view",
     title="View a file",
     description=(
-        "A window on a file or directory within a token budget, kept open under a name. With `path` it opens one,"
-        " with `name` it moves, resizes or shows one; without arguments it lists all."
+        "A window on a file or directory within a token budget, kept open under a name. With `path`, "
+        "opens a view. With `name`, moves, resizes or shows it. Without arguments, lists all views."
     ),
     read_only=True,
     schema=schema(
@@ -161,7 +161,7 @@ VIEW: Final = ToolRow(
             "scroll": described("lines to move by; negative is up", {"type": "integer"}),
             "tokens": described("budget, initially 2000", TOKENS),
             "lod": described(f"level of detail: {LEVELS_LINE}", LOD),
-            "follow": described("whether `tick` updates it", {"type": "boolean"}),
+            "follow": described("whether `tick` updates the view", {"type": "boolean"}),
             "refresh": described("read the file again first", {"type": "boolean"}),
             "close": described("close it", {"type": "boolean"}),
         }
@@ -184,7 +184,7 @@ GROUP: Final = ToolRow(
             "remove": described("members to remove", _MEMBERS),
             "tokens": described("budget, initially 4000", TOKENS),
             "lod": described("finest level of detail for members, initially 1", LOD),
-            "close": described("close it; its members stay open", {"type": "boolean"}),
+            "close": described("close the group; its members stay open", {"type": "boolean"}),
         },
         "name",
     ),

@@ -31,7 +31,7 @@ def test_mention_shows_unsaved_text_and_loads_unchanged(tmp_path: Path) -> None:
         opened = agent.updates("tool_call_update")[-1]
         assert "\n4000\tunsaved 4000\n" in agent.text()
         assert opened["locations"][0]["path"] == str(tmp_path / "calc.py")
-        assert "http://example.org/x was not opened: web pages are not fetched" in agent.text()
+        assert "http://example.org/x was not opened: linked web pages are not fetched" in agent.text()
     with Agent(tmp_path / "state") as again:
         again.initialize()
         load(again, session, tmp_path)

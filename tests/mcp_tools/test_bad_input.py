@@ -143,7 +143,7 @@ async def test_replaced_file_does_not_block(project: Path, what: str, monkeypatc
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("mcp://x", "opens file:// only"),
+        ("mcp://x", "only file:// links can be opened"),
         ("...", "no file ...."),
         ("a/" * 1800, "no file a/a/a/"),
         ("x\ny" * 1000, "… cannot be read: File name too long."),

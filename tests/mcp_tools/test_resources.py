@@ -56,7 +56,7 @@ async def test_unknown_resource_lists_existing_ones(project: Path, uri: str) -> 
         with pytest.raises(MCPError) as refused:
             await caller.client.read_resource(uri)
         assert refused.value.error.code == -32602
-        assert "the known ones are view://a, timeline://session" in refused.value.error.message
+        assert "the known resources are view://a, timeline://session" in refused.value.error.message
         assert refused.value.error.data == {"uri": uri}
 
 

@@ -20,7 +20,7 @@ ROWS = {row.name: row for row in (*TOOLS, *PYTHON_TOOLS)}
         (
             "view",
             {"pth": "a"},
-            "view has no argument `pth`; it takes name, path, pos, scroll, tokens, lod, follow, refresh,",
+            "view has no argument `pth`; the arguments are name, path, pos, scroll, tokens, lod, follow, refresh,",
         ),
         ("view", {"pth": "a"}, "Did you mean `path`?"),
         ("view", {"path": 5}, "`path` must be a string, not 5."),

@@ -245,7 +245,7 @@ async def test_tick_keeps_newest_changes_within_budget(project: Path) -> None:
 async def test_timeline_lists_statements(project: Path) -> None:
     async with served(project) as caller:
         assert await caller.text("timeline") == NO_STATEMENT
-        assert "none has run yet" in await caller.error("timeline", statement=1)
+        assert "no statement has run yet" in await caller.error("timeline", statement=1)
         await caller.text("view", path="a.txt", tokens=60)
         await caller.error("view", name="a", pos="nobody")
         await caller.text("view")
@@ -256,7 +256,7 @@ async def test_timeline_lists_statements(project: Path) -> None:
         whole = await caller.text("timeline", statement=1)
         assert "a = view('a.txt', tokens=60)\n--\n[a.txt]\n1\tline 1\n" in whole
         assert len((await caller.text("timeline", statement=1, tokens=30)).split()) < 40
-        assert "the numbers are 1 to 2" in await caller.error("timeline", statement=3)
+        assert "the statements are numbered from 1 to 2" in await caller.error("timeline", statement=3)
         for _ in range(30):
             await caller.text("view", name="a")
         assert (await caller.text("timeline", tokens=60)).split("\n")[0].endswith(" earlier; `statement` shows one")

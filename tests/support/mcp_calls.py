@@ -213,7 +213,7 @@ FURTHER: Final[Sequence[Step]] = (
     _call("view", {"name": "nothing"}, "There is no view nothing; open: Main_view.", failed=True),
     _call("view", {"tokens": "many"}, "`tokens` must be an integer, not 'many'.", failed=True),
     _refused("tools/call", {"name": "nothing", "arguments": {}}, "Unknown tool: nothing; the tools are view, group,"),
-    _refused("resources/read", {"uri": "view://nobody"}, "Unknown resource: view://nobody; the known ones are "),
+    _refused("resources/read", {"uri": "view://nobody"}, "Unknown resource: view://nobody; the known resources are "),
     _refused("prompts/get", {"name": "nothing", "arguments": {}}, "Unknown prompt: nothing; the prompts are orient,"),
     _refused(
         "prompts/get",

@@ -45,11 +45,11 @@ EXPLAIN: Final = "?"
 REFUSE: Final = "n"
 """The option that takes a reason."""
 _MEANINGS: Final = {
-    "y": "Allows this once. The next one asks again.",
+    "y": "Allows this once. The next request asks again.",
     "s": "Allows this, and all further changes of files by the same statement.",
-    "a": "Allows this and, for the rest of this session, everything that this line names.",
+    "a": "Allows this and, for the rest of this session, everything named in this line.",
     "n": "Refuses this. You can type a reason, which the model reads; Enter sends it.",
-    "N": "Refuses this and, for the rest of this session, everything that this line names. Never asks again.",
+    "N": "Refuses this and, for the rest of this session, everything named in this line. Never asks again.",
 }
 _CHARS: Final = 100
 """The most characters of a one-line summary."""
@@ -113,7 +113,7 @@ def asked(question: PermissionQuestion) -> list[Fragment]:
 def explained(question: PermissionQuestion) -> list[Fragment]:
     """Explain each key of the question."""
     rows = [(option.key, _MEANINGS[option.key]) for option in options(question)]
-    rows += [("Esc", "Cancels the turn, like Ctrl-C. What the question is about does not happen.")]
+    rows += [("Esc", "Cancels the turn, like Ctrl-C. The requested action does not happen.")]
     return [fragment for key, text in rows for fragment in (("strong", f"  {key:<4} "), ("", f"{text}\n"))]
 
 
@@ -138,7 +138,7 @@ def _sentence(subject: PermissionSubject) -> str:
         case TreeSubject():
             return "Change these files?"
         case CommandSubject(command=command, cwd=cwd, outside=outside):
-            place = f"{legible_line(cwd)}, outside of the sandbox" if outside else legible_line(cwd)
+            place = f"{legible_line(cwd)}, outside the sandbox" if outside else legible_line(cwd)
             return f"Run this command in {place}? It has {_lines(command)}, all shown above."
         case ServerCallSubject(server=server, arguments=arguments):
             return f"Call this tool of the MCP server {legible_line(server)}? Its arguments have {_lines(arguments)}."
@@ -188,7 +188,7 @@ def subject_line(subject: PermissionSubject) -> str:
 
 ANSWER: Final = "  Answer: "
 _NO_ANSWER: Final = "Enter: no answer"
-_SKIP: Final = "Enter: leave it out"
+_SKIP: Final = "Enter: skip this field"
 _DIVIDER: Final = ","
 
 

@@ -149,7 +149,7 @@ def _option(session: Session, argument: str) -> str:
         for row in options.rows
         if not row.is_open
     ]
-    return "\n".join([*lines, "", "`/option NAME VALUE` sets one."])
+    return "\n".join([*lines, "", "`/option NAME VALUE` sets an option."])
 
 
 def _choices(values: Mapping[str, str]) -> str:
@@ -175,7 +175,7 @@ LOCAL_COMMANDS: Final[dict[str, LocalCommand]] = {
     for command in (
         LocalCommand("mode", f"[{' | '.join(MODES)}]", "Show the mode, or set it", _mode, tuple(MODES)),
         LocalCommand("option", "[NAME VALUE]", "Show the session's options, or set one", _option, tuple(OPTIONS)),
-        LocalCommand("open", "[K]", "Show the whole result of statement K; Ctrl-O opens the last folded one", _open),
+        LocalCommand("open", "[K]", "Show the whole result of statement K; Ctrl-O opens the last folded result", _open),
         LocalCommand("exit", "", "Leave; so do `quit` and Ctrl-D", _exit),
     )
 }

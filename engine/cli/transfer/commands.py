@@ -68,7 +68,7 @@ LARGEST: Final = 256 << 20
 
 def export_session(
     session: str = typer.Argument(metavar="SESSION", help="The session's id, or any unique beginning of it."),
-    output: str = typer.Option("-", "--output", "-o", metavar="FILE", help="Where to write it; - is standard output."),
+    output: str = typer.Option("-", "--output", "-o", metavar="FILE", help="The file to write; - is standard output."),
     force: bool = typer.Option(False, "--force", "-f", help="Overwrite an existing file."),
 ) -> None:
     """Write a session as JSON lines, for `rewindow import`. Everything it refers to is included."""
@@ -128,16 +128,18 @@ def _write(descriptor: int, lines: Iterable[bytes], name: str) -> None:
 
 
 def import_session(
-    file: str = typer.Argument(metavar="FILE", help="What to import; - is standard input."),
-    new_id: str = typer.Option("", "--as", metavar="NEW_ID", help="Import it under this id instead of its own."),
+    file: str = typer.Argument(metavar="FILE", help="The file to import; - is standard input."),
+    new_id: str = typer.Option(
+        "", "--as", metavar="NEW_ID", help="The id of the new session; default: the exported id."
+    ),
     chosen_format: str = typer.Option(
         "", "--format", metavar="FORMAT", help=f"One of {', '.join(_NAMES)}; default: detected from the content."
     ),
     cwd: str = typer.Option(
-        "", "--cwd", metavar="DIR", help="Where another program's conversation continues; default: here."
+        "", "--cwd", metavar="DIR", help="The directory for another program's conversation; default: the current one."
     ),
 ) -> None:
-    """Add an exported session or another program's conversation. If anything is wrong with it, nothing is added."""
+    """Add an exported session or another program's conversation. An invalid file adds nothing."""
     if chosen_format not in ("", *_NAMES):
         raise typer.BadParameter(f"{chosen_format!r} is not a known format; use one of {', '.join(_NAMES)}")
     name = "standard input" if file == "-" else shown(file)
@@ -199,7 +201,7 @@ def import_foreign(opened: Store, source: IO[bytes], name: str, options: ImportO
     minter, now = Minter(clock, SystemEntropy()), clock.now()
     found, imported = read(data, name, Writer(minter, cwd, now), options.format)
     if not imported.report.imported:
-        raise InvalidRequestError(f"{name}: it contains no conversation")
+        raise InvalidRequestError(f"{name} contains no conversation")
     # The log of a running session redacts everything too.
     hidden = redactor()
     events = tuple(redact_event(hidden, event) for event in imported.events)
@@ -231,7 +233,7 @@ def recognised(document: Document) -> Format:
         if each.recognises(document):
             return each
     known = ", ".join(each.title for each in FORMATS)
-    raise InvalidRequestError(f"{document.name}: this is not a known conversation: {known}, or Rewindow's export")
+    raise InvalidRequestError(f"{document.name} is not a known conversation; known are {known}, and Rewindow's export")
 
 
 def read(data: bytes, name: str, writer: Writer, chosen_format: str | None = None) -> tuple[Format, Imported]:

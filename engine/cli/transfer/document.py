@@ -72,7 +72,7 @@ def parse(data: bytes, name: str) -> Document:
         ) from error
     values = list(_values(text, name))
     if not values:
-        raise InvalidRequestError(f"{name}: it is empty")
+        raise InvalidRequestError(f"{name} is empty")
     cleaner = _Cleaner()
     around: Fields = {}
     places = [place for place, _ in values]

@@ -226,7 +226,9 @@ def import_lines(
         store.add(replace(row, title=title), redact_items(redactor, reader.items()))
     if reader.lost:
         lost = f"{reader.lost:,} {plural(reader.lost, 'content')} of session {row.session_id}"
-        remark(f"{lost} cannot be imported: the export lacks it; a rebuild names each missing value")
+        remark(
+            f"{lost} cannot be imported, because the export does not contain them; a rebuild names each missing value"
+        )
     return store.row(row.session_id)
 
 
@@ -235,7 +237,7 @@ def _abandoned(begun: RewindBegun, expected: int) -> Rewound:
 
     To continue it would write files as the import says, and imports are untrusted.
     """
-    reason = "the session was imported before that was done"
+    reason = "the session was imported before the file was restored"
     left = tuple(FileLeft(path=file.path, reason=reason) for file in begun.files)
     return Rewound(
         seq=Seq(expected),
@@ -330,7 +332,7 @@ class _Reader:
             event = self._event(line, expected, seen)
             waiting.difference_update(names_in(line.decode()))
             if waiting:
-                self._refuse(f"the event does not name the content before it, {min(waiting)}")
+                self._refuse(f"the event does not use the content before it, {min(waiting)}")
             expected += 1
             begun = event if isinstance(event, RewindBegun) else None if isinstance(event, Rewound) else begun
             last = event

@@ -28,8 +28,8 @@ def role_of(item: Item, roles: Sequence[str]) -> str:
     """
     role = item.fields.get("role")
     if role not in roles:
-        said = "it has no role" if role is None else f"its role is {cut_line(str(role), _NAME_CHARS)!r}"
-        item.refuse(f"{said}; known are {', '.join(roles)}")
+        said = "the message has no role" if role is None else f"the role is {cut_line(str(role), _NAME_CHARS)!r}"
+        item.refuse(f"{said}; known roles are {', '.join(roles)}")
     return str(role)
 
 
@@ -89,7 +89,7 @@ def think_aloud(fields: Fields, reply: Reply, report: Report) -> None:
 def refuse_without_messages(document: Document) -> None:
     """Raise InvalidRequestError for an empty list."""
     if not document.items:
-        Item(document.name, {}).refuse("it contains no message")
+        Item(document.name, {}).refuse("the file contains no message")
 
 
 # Content: text, or a list of typed parts. A part that is not text becomes a bracketed note. The parts of all
@@ -117,10 +117,10 @@ def parts_of(content: object, place: str) -> Iterator[Fields]:
         case list():
             for number, part in enumerate(cast("list[object]", content), 1):
                 if not isinstance(part, (str, dict)):
-                    raise InvalidRequestError(f"{place}: part {number} of its content is neither text nor an object")
+                    raise InvalidRequestError(f"{place}: part {number} of the content is neither text nor an object")
                 yield from parts_of(cast("object", part), place)
         case _:
-            raise InvalidRequestError(f"{place}: its content is neither text nor a list of parts")
+            raise InvalidRequestError(f"{place}: the content is neither text nor a list of parts")
 
 
 def text_of(part: Fields, report: Report) -> str:

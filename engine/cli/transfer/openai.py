@@ -63,7 +63,7 @@ def _assistant(item: Item, writer: Writer) -> None:
         reply.text(text_of({**fields["audio"], "type": "audio"}, writer.report))
     calls = fields.get("tool_calls")
     if not isinstance(calls, (list, type(None))):
-        item.refuse("its tool_calls are not a list")
+        item.refuse("tool_calls is not a list")
     for number, call in enumerate(cast("list[object]", calls or ()), 1):
         _call(call, reply, item, f"tool call {number}")
     if fields.get("function_call") is not None:
@@ -86,4 +86,4 @@ def _result(item: Item, writer: Writer) -> None:
     text = joined(fields.get("content"), item.place, writer.report)
     tool = fields.get("name") if fields["role"] == "function" else fields.get("tool_name")
     if not writer.result(named if isinstance(named, str) else None, "ok", text, tool):
-        item.refuse("it has no tool_call_id, and no tool call is open")
+        item.refuse("tool_call_id is missing, and no tool call is open")

@@ -50,7 +50,7 @@ class _Reader:
     def read(self, item: Item) -> None:
         kind = item.fields.get("kind")
         if not isinstance(kind, str) or not kind:
-            item.refuse("it has no kind, which names the class of an OpenHands event")
+            item.refuse("`kind`, the class of an OpenHands event, is missing")
         self.writer.at = _seconds(item.fields.get("timestamp"), self.writer.at)
         self._note_branch(item.fields.get("parent_id"))
         row = _ROWS.get(kind)
@@ -99,7 +99,7 @@ class _Reader:
             self.writer.user(text)
         else:
             item.refuse(
-                f"the role of its llm_message is {cut_line(str(role), _NAME_CHARS)!r}; it must be user or assistant"
+                f"the role of llm_message is {cut_line(str(role), _NAME_CHARS)!r}; the role must be user or assistant"
             )
 
     def action(self, item: Item) -> None:
@@ -110,7 +110,7 @@ class _Reader:
         call: Fields = cast("Fields", fields["tool_call"]) if isinstance(fields.get("tool_call"), dict) else {}
         tool = call.get("name") or fields.get("tool_name")
         if not isinstance(tool, str) or not tool:
-            item.refuse("it names no tool")
+            item.refuse("the event names no tool")
         arguments: Any = call["arguments"] if "arguments" in call else fields.get("action")
         reply.call(fields.get("tool_call_id") or call.get("id"), tool, arguments)
 
@@ -133,7 +133,7 @@ class _Reader:
     def summary(self, item: Item) -> None:
         """Take a separate summary event, unless a condensation contained it."""
         if item.fields.get("id") in self.summaries:
-            self.writer.report.ignored["CondensationSummaryEvent that its condensation holds"] += 1
+            self.writer.report.ignored["CondensationSummaryEvent that repeats its condensation"] += 1
             return
         self.writer.report.noted["summaries, as user messages"] += 1
         self.writer.user(f"[summary of earlier events] {_text(item, 'summary')}")
@@ -143,12 +143,12 @@ class _Reader:
     def condensation(self, item: Item) -> None:
         names = item.fields.get("forgotten_event_ids", [])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in cast("list[object]", names)):
-            item.refuse("its forgotten_event_ids are not a list of ids")
+            item.refuse("forgotten_event_ids is not a list of ids")
         gone = frozenset(cast("list[str]", names))
         self.entries = [entry for entry in self.entries if entry.name not in gone]
         summary, offset = item.fields.get("summary"), item.fields.get("summary_offset")
         if not isinstance(summary, (str, type(None))) or not isinstance(offset, (int, type(None))):
-            item.refuse("its summary is not text, or its summary_offset is not a number")
+            item.refuse("summary is not text, or summary_offset is not a number")
         ours = tuple(each for name, became in self.ours.items() if name in gone for each in became)
         place = None if offset is None else sum(len(entry.ours) for entry in self.entries[: max(offset, 0)])
         named = self.writer.condensation(ours, summary, place)
@@ -230,14 +230,14 @@ def read(document: Document, writer: Writer) -> None:
 def _text(item: Item, key: str) -> str:
     value = item.fields.get(key)
     if not isinstance(value, str) or not value:
-        item.refuse(f"its {key} is missing or not text")
+        item.refuse(f"{key} is missing or not text")
     return value
 
 
 def _object(item: Item, key: str) -> Fields:
     value = item.fields.get(key)
     if not isinstance(value, dict):
-        item.refuse(f"its {key} is missing or not an object")
+        item.refuse(f"{key} is missing or not an object")
     return cast("Fields", value)
 
 

@@ -392,5 +392,5 @@ class Report:
 def _listed(counts: Counter[str]) -> str:
     shown = [f"{name} {count:,}" for name, count in counts.most_common(_KINDS)]
     if len(counts) > _KINDS:
-        shown.append(f"and other kinds {len(counts) - _KINDS:,}")
+        shown.append(f"and {len(counts) - _KINDS:,} other kinds")
     return ", ".join(shown) or "nothing"

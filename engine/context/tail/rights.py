@@ -62,8 +62,8 @@ def entered_line(entered: DomainEntered) -> str:
         return "no sandbox: statements run with your permissions (/sandbox)"
     places = _joined(["scratch files", *map(_place, entered.writable)])
     network = ", with TCP" if entered.network else ""
-    rest = "" if entered.writable else "; other changes need permission"
-    return f"sandboxed: statements write only {places}{network}{rest} (/sandbox)"
+    rest = "" if entered.writable else "; other changes ask you"
+    return f"sandboxed: only {places} are writable{network}{rest} (/sandbox)"
 
 
 def _place(path: str) -> str:

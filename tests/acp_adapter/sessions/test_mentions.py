@@ -113,7 +113,7 @@ async def test_mention_in_a_sentence(store: MemoryStore, tmp_path: Path) -> None
         session = await first.open(tmp_path)
         assert await prompted(first, session, *blocks) == "end_turn"
         assert any(update.get("title") == "look at calc.py and x." for update in first.updates("session_info_update"))
-        assert "https://example.org/x was not opened: web pages are not fetched" in first.text()
+        assert "https://example.org/x was not opened: linked web pages are not fetched" in first.text()
     async with in_memory(tmp_path, store=store) as second:
         await second.initialize()
         await second.load(session, tmp_path)

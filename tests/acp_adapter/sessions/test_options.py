@@ -122,17 +122,17 @@ async def test_unknown_modes_and_options_are_refused(agent: Client, tmp_path: Pa
         (
             "session/set_config_option",
             {"configId": "mode", "value": "Plan"},
-            "mode cannot be 'Plan'; it is one of ask, auto, plan",
+            "mode cannot be 'Plan'; use one of ask, auto, plan",
         ),
         (
             "session/set_config_option",
             {"configId": "_network", "value": "maybe"},
-            "_network cannot be 'maybe'; it is one of off, on",
+            "_network cannot be 'maybe'; use one of off, on",
         ),
         (
             "session/set_config_option",
             {"configId": "_network", "value": True, "type": "boolean"},
-            "_network cannot be a boolean; it is one of off, on",
+            "_network cannot be a boolean; use one of off, on",
         ),
         (
             "session/set_config_option",

@@ -185,10 +185,10 @@ def test_a_reader_that_left_is_no_error(long: Home, arguments: list[str]) -> Non
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "standard input: it is empty"),
-        (b"\xff\xfe\0\0", "standard input: it is empty"),
+        (b"", "standard input is empty"),
+        (b"\xff\xfe\0\0", "standard input is empty"),
         (b"\xff\xfe\n", "standard input: byte 2 is not valid utf-16-le: truncated data"),
-        (b"{}", "standard input: this is not a known conversation: OpenHands events"),
+        (b"{}", "standard input is not a known conversation; known are OpenHands events"),
         (
             b'{"format":"rewindow-session","version":99}\n',
             "standard input, line 1: version 99 of the format is unknown",

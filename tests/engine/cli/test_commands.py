@@ -66,7 +66,7 @@ def test_the_help_of_a_command_loads_that_command_alone() -> None:
     ("said", "line"),
     [
         ("no session x; list them", "rewindow: no session x; list them"),
-        ("There is no branch x. The branches are main.", "rewindow: there is no branch x. The branches are main"),
+        ("There is no branch x. The branches are main.", "rewindow: There is no branch x. The branches are main."),
         ("No space left on device", "rewindow: no space left on device"),
         ("Rewindow cannot work here.", "rewindow: Rewindow cannot work here"),
         ("There is none. Make one.", "rewindow: There is none. Make one."),

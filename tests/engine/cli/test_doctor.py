@@ -66,7 +66,7 @@ def test_where_all_is_well_nothing_fails(home: Home) -> None:
     assert found["secrets"][0][1].endswith(": DB_PASSWORD, MY_API_KEY, SORT_KEY")
     assert found["secrets"][1] == ("note", "not redacted, because they are shorter than 8 characters: DB_PASSWORD")
     assert found["secrets"][2][1].endswith(
-        "SORT_KEY; if one is not secret, add it to the option hidden_names after a `!`"
+        "SORT_KEY; if a variable is not secret, add it to the option hidden_names after a `!`"
     )
     assert "a value nobody" not in str(found)
 
@@ -82,7 +82,7 @@ def test_stored_keys_are_named_and_their_file_is_checked(home: Home) -> None:
     assert found["integrity"] == [("ok", "the database is intact")]
     assert found["in use"] == [("ok", "no session is in use")]
     assert all(any(f"layer {layer}: " in text for _, text in found["sandbox"]) for layer in LAYERS)
-    assert "it could not be entered" not in str(found["sandbox"]), "a layer that the kernel has is in force"
+    assert "the layer could not be entered" not in str(found["sandbox"]), "a layer that the kernel has is in force"
     assert found["other processes"][0][0] == "ok"
     assert "loaded in" in found["tokens"][0][1]
     assert "ran a statement" in found["worker"][0][1]
@@ -135,7 +135,7 @@ def test_how_processes_are_bounded_is_said() -> None:
     assert processes_of(True).grade == "ok"
     assert "1,000" in processes_of(True).text
     assert processes_of(False).grade == "note"
-    assert "counted" in processes_of(False).text
+    assert "counts" in processes_of(False).text
 
 
 def test_a_grammar_that_does_not_load_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +205,10 @@ def test_what_the_past_takes_is_counted_once_for_all_sessions(home: Home, monkey
     for name, value in {**home.variables, "REWINDOW_PAST_BYTES": "5000000"}.items():
         monkeypatch.setenv(name, value)
     kept_bytes, copies = map(size, taken)
-    said = f"{kept_bytes} kept for rebuilds, {copies} of it copies of values; past_bytes is 5.0 MB a session"
+    said = (
+        f"{kept_bytes} saved for restoring variables, {copies} of it copies of values; "
+        "past_bytes is 5.0 MB for each session"
+    )
     assert list(doctor.past()) == [Finding("ok", said)]
     assert contents_taken(home.state, 20) is None
 
@@ -218,7 +221,7 @@ def test_the_space_of_comparisons_is_shown(home: Home, monkeypatch: pytest.Monke
     for name in ("a.db", "a.db-wal", "b.db"):
         (home.state / FOLDER / name).write_bytes(bytes(1_000_000))
     (finding,) = doctor.comparisons()
-    assert finding.text.startswith("3.0 MB of that to tell what commands changed, of 2 working directories")
+    assert finding.text.startswith("3.0 MB of that for finding changes by commands, in 2 working directories")
 
 
 def test_the_memory_for_checkpoints_is_shown(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

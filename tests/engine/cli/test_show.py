@@ -206,8 +206,8 @@ def test_a_call_is_shown_with_its_cost_and_every_text(empty: Home) -> None:
     projected(empty, 2)
     done = empty.run("show", "ses_a", "--projection", "2")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "Model call 2 was sent 100 tokens, of at most 1,000 (10%). The first 60 of them (60%)" in done.stdout
-    assert "Whether it was answered is not known" in done.stdout
+    assert "Model call 2 sent 100 tokens, of at most 1,000 (10%). The first 60 of them (60%)" in done.stdout
+    assert "It is unknown whether the model answered" in done.stdout
     assert "\ninstructions      90  ███████  how to work here\n" in done.stdout
     assert "`" not in done.stdout
     assert "\x1b" not in done.stdout

@@ -84,9 +84,13 @@ def test_the_directory_and_the_id_can_be_given(empty: Home) -> None:
 @pytest.mark.parametrize(
     ("data", "options", "reason"),
     [
-        (b'[{"role":"user","content":"a"},{"content":"b"}]', [], "f, item 2: it has no role; known are "),
+        (
+            b'[{"role":"user","content":"a"},{"content":"b"}]',
+            [],
+            "f, item 2: the message has no role; known roles are ",
+        ),
         (b'{"role":"user","content":"a"}\n{"role":\n', [], "f, line 3: this is not JSON: Expecting value"),
-        (b'[{"role":"user","content":"a"}]', ["--format", "openhands"], "f, item 1: it has no kind, "),
+        (b'[{"role":"user","content":"a"}]', ["--format", "openhands"], "f, item 1: `kind`, the class of an "),
         (b'[{"role":"user","content":"a"}]', ["--format", "rewindow"], "f, line 1: the line ends too early"),
         (b'{"format":"rewindow-session","version":1}\n', ["--cwd", "."], "an exported session has its own directory"),
         (b"\x89PNG\r\n", [], "f: byte 0 is not valid utf-8: invalid start byte"),
@@ -116,7 +120,7 @@ def test_a_format_that_is_given_is_not_guessed(empty: Home) -> None:
 
 def test_a_conversation_that_is_too_large_is_refused() -> None:
     store, data = MemoryStore(CountingClock()), b'[{"role":"user","content":"a"}]'
-    with pytest.raises(InvalidRequestError, match="the file has more than 30 B"):
+    with pytest.raises(InvalidRequestError, match="it has more than 30 B"):
         import_foreign(store, io.BytesIO(data), "it", ImportOptions("", "", ""), largest=len(data) - 1)
     assert store.rows() == []
     import_foreign(store, io.BytesIO(data), "it", ImportOptions("", "", ""), largest=len(data))
@@ -137,5 +141,5 @@ def test_secrets_of_the_environment_do_not_enter_the_store(empty: Home) -> None:
 def test_file_without_any_conversation_is_refused(lines: list[Any], empty: Home) -> None:
     (empty.path / "it").write_text("\n".join(map(json.dumps, lines)))
     done = empty.run("import", "it")
-    assert (done.returncode, done.stderr) == (1, "rewindow: it: it contains no conversation\n")
+    assert (done.returncode, done.stderr) == (1, "rewindow: it contains no conversation\n")
     assert empty.run("sessions", "--jsonl").stdout == ""

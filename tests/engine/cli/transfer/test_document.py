@@ -40,7 +40,7 @@ def test_what_stands_around_the_list_is_kept() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "f: it is empty"),
+        (b"", "f is empty"),
         (b'{"a":1}\n{"b":\n', "f, line 3: this is not JSON: Expecting value (column 1)"),
         (b"[1]", "f, item 1: this must be a JSON object, not a number"),
         (b'{"a":1}\n[]', "f, line 2: this must be a JSON object, not an array"),

@@ -64,7 +64,9 @@ def test_a_format_is_known_by_its_content(name: str, expected: str) -> None:
 
 @pytest.mark.parametrize("data", [b"[{}]", b'{"a":1}', b'[{"kind":"x"}]', b"[]"])
 def test_unknown_format_is_refused_with_the_known_ones(data: bytes) -> None:
-    with pytest.raises(InvalidRequestError, match="not a known conversation: OpenHands events, Anthropic mess"):
+    with pytest.raises(
+        InvalidRequestError, match="not a known conversation; known are OpenHands events, Anthropic mess"
+    ):
         imported(data)
 
 
@@ -375,32 +377,32 @@ def test_branches_of_an_openhands_conversation_are_said() -> None:
 
 
 WRONG: list[tuple[Any, str]] = [
-    ([user("a"), {"content": "b"}], "log, item 2: it has no role; known are"),
-    ([{"role": "critic", "content": "b"}], "log, item 1: its role is 'critic'; known are system, developer"),
-    ([user(7)], "log, item 1: its content is neither text nor a list of parts"),
-    ([user("a"), assistant(None, tool_calls="x")], "log, item 2: its tool_calls are not a list"),
-    ([user([7])], "log, item 1: part 1 of its content is neither text nor an object"),
+    ([user("a"), {"content": "b"}], "log, item 2: the message has no role; known roles are"),
+    ([{"role": "critic", "content": "b"}], "log, item 1: the role is 'critic'; known roles are system, developer"),
+    ([user(7)], "log, item 1: the content is neither text nor a list of parts"),
+    ([user("a"), assistant(None, tool_calls="x")], "log, item 2: tool_calls is not a list"),
+    ([user([7])], "log, item 1: part 1 of the content is neither text nor an object"),
     ([user("a"), assistant(None, tool_calls=[{"id": "x"}])], "log, item 2: tool call 1 does not name a function"),
-    ([user("a"), {"role": "tool", "content": "b"}], "log, item 2: it has no tool_call_id, and no tool call is open"),
+    ([user("a"), {"role": "tool", "content": "b"}], "log, item 2: tool_call_id is missing, and no tool call is open"),
     ([user("a"), assistant([{"type": "tool_use", "id": "x"}])], "log, item 2: a tool_use block does not name a tool"),
     ([user([{"type": "tool_result"}])], "log, item 1: a tool_result block has no tool_use_id"),
     (
         [{"kind": "MessageEvent", "source": "user", "id": "x"}],
-        "log, item 1: its llm_message is missing or not an object",
+        "log, item 1: llm_message is missing or not an object",
     ),
-    ([{"kind": "ActionEvent", "source": "agent", "id": "x"}], "log, item 1: it names no tool"),
+    ([{"kind": "ActionEvent", "source": "agent", "id": "x"}], "log, item 1: the event names no tool"),
     (
         [{"kind": "AgentErrorEvent", "source": "agent", "id": "x"}],
-        "log, item 1: its tool_call_id is missing or not text",
+        "log, item 1: tool_call_id is missing or not text",
     ),
-    ([{"kind": "X", "source": "agent"}, {"id": "y"}], "log, item 2: it has no kind"),
+    ([{"kind": "X", "source": "agent"}, {"id": "y"}], "log, item 2: `kind`, the class"),
     (
         [{"kind": "Condensation", "source": "e", "id": "x", "forgotten_event_ids": [1]}],
-        "log, item 1: its forgotten_event",
+        "log, item 1: forgotten_event",
     ),
     (
         [{"kind": "Condensation", "source": "e", "id": "x", "summary": 1}],
-        "log, item 1: its summary is not text, or its",
+        "log, item 1: summary is not text, or",
     ),
 ]
 
@@ -414,7 +416,7 @@ def test_what_is_wrong_is_said_with_its_place(value: Any, reason: str) -> None:
 
 @pytest.mark.parametrize("each", FORMATS, ids=lambda each: each.name)
 def test_an_empty_list_is_refused_by_every_format(each: Any) -> None:
-    with pytest.raises(InvalidRequestError, match="log: it contains no message"):
+    with pytest.raises(InvalidRequestError, match="log: the file contains no message"):
         of([], each.name)
 
 

@@ -165,7 +165,7 @@ def test_session_with_lost_content_is_exported_and_imported(tmp_path: Path, why:
     assert data.count(b'"lost":"%s"' % why.encode()) == 2
     other = MemoryStore(CountingClock())
     import_lines(other, io.BytesIO(data), "it", remark=said.append)
-    assert "2 contents of session ses_a cannot be imported: the export lacks it" in said[1]
+    assert "2 contents of session ses_a cannot be imported, because the export does not contain them" in said[1]
     assert other.load(A)[:-1] == store.load(A)
     assert other.contents(A) == {whole}
     again = MemoryStore(CountingClock())
@@ -206,7 +206,7 @@ def test_unfinished_rewind_is_ended_by_the_import(store: Store) -> None:
     assert import_lines(other, io.BytesIO(exported(store)), "it").events == 4
     ended = other.load(A)[-2]
     assert isinstance(ended, Rewound)
-    left = FileLeft(path=file.path, reason="the session was imported before that was done")
+    left = FileLeft(path=file.path, reason="the session was imported before the file was restored")
     assert (ended.seq, ended.restored, ended.left) == (2, (), (before, left))
     again = MemoryStore(CountingClock())
     assert import_lines(again, io.BytesIO(exported(other)), "it").events == 4
@@ -246,7 +246,7 @@ def test_an_import_under_another_id_differs_in_nothing_else(store: Store) -> Non
         import_lines(store, io.BytesIO(data), "it")
     import_lines(store, io.BytesIO(data), "it", B)
     assert as_it_was(store, B) == data.replace(b'"session_id":"ses_a"', b'"session_id":"ses_b"')
-    with pytest.raises(InvalidRequestError, match="may hold only"):
+    with pytest.raises(InvalidRequestError, match="may contain only"):
         import_lines(store, io.BytesIO(data), "it", SessionId("../x"))
     store.close()
 
@@ -293,9 +293,9 @@ WRONG: tuple[tuple[str, Callable[[list[bytes]], list[bytes]], str], ...] = (
     ("no header", without(0), "line 1: this is not a session"),
     ("deep", other(0, b"[" * 100_000 + b"\n"), "line 1: this is not a session"),
     ("later version", header(version=2), "line 1: version 2 of the format"),
-    ("bad id", header(session_id="../../x"), "may hold only"),
+    ("bad id", header(session_id="../../x"), "may contain only"),
     ("cwd with NUL", header(cwd="/a\0b"), "NUL"),
-    ("cwd not Unicode", header(cwd="/\ud800"), "not Unicode"),
+    ("cwd not valid Unicode", header(cwd="/\ud800"), "not valid Unicode"),
     ("time is no number", header(created_at=float("nan")), "line 1: the header's times"),
     ("no title", lambda lines: [lines[0].replace(b'"title":null,', b""), *lines[1:]], "line 1: the header's title"),
     ("cwd not absolute", header(cwd="work"), "line 1: the header's directories are not all absolute"),
@@ -317,7 +317,7 @@ WRONG: tuple[tuple[str, Callable[[list[bytes]], list[bytes]], str], ...] = (
     ("arguments nested", other(4, nested_call(100)), "line 5: .* more than 64 levels"),
     ("content missing", without(2), "line 3: the event needs content"),
     ("content twice", lambda lines: [*lines[:3], lines[2], *lines[3:]], "line 4: content .* appears twice"),
-    ("content nobody names", lambda lines: [*lines[:1], lines[2], *lines[1:]], "line 3: .* does not name the content"),
+    ("content nobody names", lambda lines: [*lines[:1], lines[2], *lines[1:]], "line 3: .* does not use the content"),
     ("content at the end", lambda lines: [*lines, blob(b"late")], "line 7: the file ends after"),
     ("content changed", lambda lines: [*lines[:2], lines[2].replace(b'"Y', b'"Z'), *lines[3:]], "line 3: .*damaged"),
     ("content without data", other(2, b'{"blob":"x"}\n'), "line 3: this is not valid base64"),
