@@ -212,7 +212,7 @@ def _stray_text(traffic: Traffic, request: Message) -> str:
         return ""
     text = came[0].line.decode("utf-8", "replace").strip()
     text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."
-    return f"; instead came a response with the id {came[0].id!r}: {text}"
+    return f"; instead, a response with the id {came[0].id!r} arrived: {text}"
 
 
 def evidence(request: Message) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from conformance.transcript import Transcript
 from conformance.values import at
 
 ReportedOutcome = Literal["pass", "fail", "advice", "note", "not-tested", "skipped"]
-NOT_TRIED: Final = "no scenario tried to show it"
+NOT_TRIED: Final = "no scenario tested this requirement"
 """Reason for skipping a requirement in traffic without a scenario."""
 REPORTED_OUTCOMES: Final[tuple[ReportedOutcome, ...]] = ("pass", "fail", "advice", "note", "not-tested", "skipped")
 """In report order."""

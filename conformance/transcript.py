@@ -180,7 +180,7 @@ def load(path: Path) -> Transcript:
         lines = iter(file)
         head = _parse_object(path, next(lines, b""), 1)
         if head.get("format") != FORMAT:
-            raise TranscriptFormatError(path, f'the first line does not say "format": "{FORMAT}"')
+            raise TranscriptFormatError(path, f'the first line does not contain "format": "{FORMAT}"')
         if head.get("version") != VERSION:
             raise TranscriptFormatError(path, f"version {head.get('version')} is not supported, only {VERSION}")
         transcript = Transcript(as_text(head.get("scenario")), as_object(head.get("facts")))
@@ -220,7 +220,7 @@ def _parse_object(path: Path, line: bytes, number: int) -> dict[str, Any]:
 def _parse_entry(path: Path, line: dict[str, Any], number: int) -> Entry:
     ms = line.get("ms")
     if not isinstance(ms, int | float) or isinstance(ms, bool):
-        raise TranscriptFormatError(path, f"line {number} has no ms")
+        raise TranscriptFormatError(path, f"line {number} has no time `ms`")
     if "mark" in line:
         return Entry(float(ms), "mark", label=as_text(line["mark"]), value=line.get("value"))
     kind = line.get("from")

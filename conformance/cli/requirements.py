@@ -60,9 +60,9 @@ examples:
 """
 _MEANINGS: Final = {
     "mandatory": "a failure makes the program not conformant",
-    "capability": "a failure makes a program that advertises the capability not conformant",
-    "advisory": "reported, never decides",
-    "informational": "recorded, never decides: the specification is silent, or contradicts itself",
+    "capability": "a failure makes the program not conformant, if it advertises the capability",
+    "advisory": "reported, but never decides the verdict",
+    "informational": "recorded, but never decides the verdict: the specification says nothing, or contradicts itself",
 }
 
 _ALIKE: Final = 4

@@ -68,13 +68,16 @@ def add_tool_options(parser: argparse.ArgumentParser) -> None:
     tools = parser.add_argument_group("which tools to call")
     tools.add_argument("--tool", metavar="NAME", help="the tool to call (default: one that is marked read-only)")
     tools.add_argument(
-        "--arguments", type=_parse_object, metavar="JSON", help="its arguments (default: made from its schema)"
+        "--arguments", type=_parse_object, metavar="JSON", help="arguments of --tool (default: made from its schema)"
     )
     tools.add_argument(
         "--slow-tool", metavar="NAME", help=("a tool whose call takes seconds, to test cancellation and progress")
     )
     tools.add_argument(
-        "--slow-arguments", type=_parse_object, metavar="JSON", help="its arguments (default: made from its schema)"
+        "--slow-arguments",
+        type=_parse_object,
+        metavar="JSON",
+        help="arguments of --slow-tool (default: made from its schema)",
     )
     tools.add_argument("--allow-destructive", action="store_true", help="also call tools that are not marked read-only")
 

@@ -31,11 +31,11 @@ class Context:
 
 
 NON_DECIDING: Final[dict[ReportedOutcome, str]] = {
-    "advice": "Advice, which does not decide: the specification says SHOULD, or states a fact",
-    "note": "Notes, which do not decide",
+    "advice": "Advice, which does not decide the verdict: the specification says SHOULD, or states a fact",
+    "note": "Notes, which do not decide the verdict",
 }
 """Headings for outcomes that do not decide."""
-_SILENT: Final = "The specification does not say so. The nearest sentence: "
+_SILENT: Final = "The specification does not state this. The nearest sentence: "
 _WIDTH: Final = 110
 _ENTRY_LENGTH: Final = 240
 """Characters of an entry."""

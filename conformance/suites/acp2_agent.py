@@ -293,7 +293,7 @@ def _succeeds(label: str) -> Judge:
         for request in marked_requests(traffic, label):
             if request.answer is None:
                 return failed(unanswered_reason(traffic, request, request.method), request.index)
-            return PASS if request.succeeded else failed("it was answered with an error", *evidence(request))
+            return PASS if request.succeeded else failed("the request was answered with an error", *evidence(request))
         return not_tested("the request was not sent")
 
     return judge
@@ -366,7 +366,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
     Requirement(
         "ACP2-A-INIT-002",
         "advisory",
-        "An agent answers a version that it does not know with the highest one that it speaks.",
+        "An agent answers an unknown version with the highest version that it supports.",
         schema(
             "/$defs/InitializeResponse/properties/protocolVersion",
             "The highest protocol version supported by the agent that is at or below the version requested by the "
@@ -576,10 +576,10 @@ _SCENARIOS: Final[tuple[tuple[str, str, Callable[[Driver], None]], ...]] = (
     ("authentication", "Log in with a method that does not exist.", _authenticating),
     ("list", "Run a turn and list the sessions.", _listing),
     ("tool-turn", "Run a turn that uses tools, and allow everything.", _tools),
-    ("config-options", "Set an option to its current value, then one that does not exist.", _configuring),
+    ("config-options", "Set an option to its current value, then set an option that does not exist.", _configuring),
     ("close-unknown", "Close a session that does not exist.", _closing_unknown),
     ("resume", "Close a session after a turn, and resume it with its history.", _resuming),
-    ("resume-cursor", "Resume a session from a place that does not exist.", _resuming_elsewhere),
+    ("resume-cursor", "Resume a session from an unknown cursor.", _resuming_elsewhere),
 )
 SUITE: Final = Suite(
     name="acp2-agent",

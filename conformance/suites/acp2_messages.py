@@ -51,7 +51,7 @@ def _names_the_session(traffic: Traffic) -> Verdict:
         if request.answer.error.get("code") != _NOT_FOUND:
             continue
         if at(request.answer.error, "data.sessionId") != _UNKNOWN:
-            return failed("the data of the error do not name the session", *evidence(request))
+            return failed("the data of the error does not name the session", *evidence(request))
     return PASS if found else not_tested("the request was not sent")
 
 
@@ -137,7 +137,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP2-A-SESSION-002",
         "mandatory",
-        "The data of such an error name the session.",
+        "The data of the error -32002 names the session.",
         schema("/$defs/SessionNotFoundErrorData/required", '["sessionId"]'),
         _names_the_session,
         scenario="unknown-session",
@@ -186,7 +186,7 @@ def _unknown_sessions(probe: Probe) -> None:
 
 
 _ROWS: Final[tuple[tuple[str, str, Act], ...]] = (
-    ("malformed-lines", "Send lines that are not JSON, or no messages.", _malformed),
+    ("malformed-lines", "Send lines that are not JSON or not messages.", _malformed),
     ("array", "Send an array of requests, and an empty one.", _array),
     ("ids", "Send requests with ids of various types and sizes.", ids),
     ("unknown-methods", "Send unknown requests and notifications.", _unknown_methods),

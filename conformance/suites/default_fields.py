@@ -287,11 +287,13 @@ def tolerates_broken_fields(problem: Problem = missing_result, by: Sender = "cli
         if refused:
             alone = [one for one, _ in refused if len(one.fields) == 1] or [refused[0][0]]
             fields = sorted({_short(field) for one in alone for field in one.fields})
-            text = f"with {', '.join(fields)} broken, {refused[0][1]}"
+            text = f"with wrong types in {', '.join(fields)}: {refused[0][1]}"
             return failed(text, *_evidence(traffic, alone[0], by))
         if counting:
             return PASS
-        return skipped(f"{', '.join(sorted(plain))} is refused as it is" if plain else "no such message was sent")
+        return skipped(
+            f"{', '.join(sorted(plain))} is refused even with correct fields" if plain else "no such message was sent"
+        )
 
     return judge
 

@@ -111,13 +111,13 @@ def each_malformed_answered(label: str, code: int) -> Judge:
         if not sent:
             return not_tested("the lines were not sent")
         if survived(traffic) != PASS:
-            return skipped("the program did not go on after the lines")
+            return skipped("the program did not continue after the lines")
         codes = [answer.error.get("code") for answer in responses(traffic) if answer.id is None]
         if codes.count(code) >= sent:
             return PASS
         shown = [message.index for message in traffic.messages if message.sender == "client" and not message.object]
-        given = f"the codes were {codes}" if codes else "no error without an id came"
-        return failed(f"{sent} such lines were sent, and not each was answered with {code}: {given}", *shown)
+        given = f"the codes were {codes}" if codes else "no error without an id was sent"
+        return failed(f"{sent} such lines were sent, but not every line was answered with {code}: {given}", *shown)
 
     return judge
 
@@ -143,9 +143,7 @@ def no_processes_left(traffic: Traffic) -> Verdict:
     if not counts:
         return skipped("the transcript does not record leftover processes")
     if left := max(counts):
-        return failed(
-            f"{left} processes that the program started were left when it had ended", *mark_indices(traffic, "ended")
-        )
+        return failed(f"after the program ended, {left} of its processes still ran", *mark_indices(traffic, "ended"))
     return PASS
 
 

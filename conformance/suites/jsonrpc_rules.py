@@ -267,7 +267,7 @@ ERROR_SHAPE: Final = Rule(
 )
 ANSWERS_ONCE: Final = Rule(
     "mandatory",
-    "The {program} answers only requests, and each of them once.",
+    "The {program} answers only requests, and answers each request once.",
     lambda subject: partial(responses_match, side=subject.side),
     "two responses with the id 3",
     quote="It MUST be the same as the value of the id member in the Request Object.",
@@ -288,7 +288,7 @@ IDS: Final = Rule(
 )
 OWN_IDS: Final = Rule(
     "mandatory",
-    "The {program}'s own requests have valid ids, and pending requests have different ones.",
+    "The {program}'s own requests have valid ids, and pending requests have different ids.",
     lambda subject: own_ids_are_valid(subject.definition("RequestId"), subject.side),
     "a request with the id of an earlier one that was not answered yet",
 )

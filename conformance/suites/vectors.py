@@ -124,7 +124,7 @@ def _vector_judge(operation: str, name: str, by_rule: Mapping[str, Object]) -> J
         if not found:
             return PASS
         others = [each for each in by_rule if not difference(by_rule[each], question.answer.result)]
-        hint = f"; it is right by the rule {others[0]}, which `hello` can name as `rule`" if others else ""
+        hint = f"; the answer is right by the rule {others[0]}, which `hello` can name as `rule`" if others else ""
         by = f"by the rule {rule}, " if len(by_rule) > 1 else ""
         return failed(f"{by}{found}{hint}", *evidence(question))
 
@@ -144,7 +144,7 @@ def _introduces_itself(traffic: Traffic) -> Verdict:
     if not is_list(operations) or not all(isinstance(each, str) for each in operations):
         return failed("the operations are not a list of strings", *evidence(asked[0]))
     if rule_of(traffic) not in RULES:
-        return failed(f"the rule is none of {', '.join(RULES)}", *evidence(asked[0]))
+        return failed(f"the rule must be one of {', '.join(RULES)}", *evidence(asked[0]))
     return PASS
 
 
@@ -180,7 +180,7 @@ REQUIREMENTS: Final[tuple[Requirement, ...]] = (
     Requirement(
         id="VECTORS-HELLO-001",
         level="mandatory",
-        text="The implementation tells its name and its operations.",
+        text="The implementation reports its name and its operations.",
         source=Source("vectors.format", "hello", "It MUST be answered with `name`, a string that is not empty, and"),
         judge=_introduces_itself,
         violation='{"jsonrpc": "2.0", "id": 1, "result": {"name": "mine"}}',

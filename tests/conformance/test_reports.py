@@ -55,7 +55,7 @@ def test_failure_of_each_level_shows_lines_and_command(
     assert line in text
     assert "rewindow-conformance replay it.jsonl" in text
     assert standing in text.lower()
-    is_silent = "The specification does not say so." in " ".join(text.split())
+    is_silent = "The specification does not state this." in " ".join(text.split())
     assert is_silent is (standing == "note")
 
 

@@ -211,7 +211,7 @@ class EndsAtABrokenOne(Agent):
             EndsAtABrokenOne,
             (
                 "fail",
-                "with InitializeRequest.clientInfo broken, "
+                "with wrong types in InitializeRequest.clientInfo: "
                 "initialize was not answered before its connection ended, 0.0 s later",
             ),
         ),
@@ -323,7 +323,7 @@ def test_refused_field_is_found_among_those_broken_together() -> None:
     name = "ACP1-C-RPC-018"
     results = suite("acp-client").judge([transcript_of("requests-malformed", defect(name, "acp-client"), "acp-client")])
     verdict = next(one.verdict for one in results if one.requirement.id == name)
-    assert verdict.reason.startswith("with RequestPermissionRequest._meta broken, ")
+    assert verdict.reason.startswith("with wrong types in RequestPermissionRequest._meta: ")
 
 
 class RefusesToListen(Server):

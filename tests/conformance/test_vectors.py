@@ -136,7 +136,8 @@ def test_right_answer_by_another_rule_says_so() -> None:
     failures = [result.verdict.reason for result in outcome.results if result.verdict.outcome == "fail"]
     assert len(failures) == sum(len(expected) for expected in DIFFERENT.values())
     assert all(
-        reason.endswith("it is right by the rule positions, which `hello` can name as `rule`") for reason in failures
+        reason.endswith("the answer is right by the rule positions, which `hello` can name as `rule`")
+        for reason in failures
     )
 
 

@@ -97,7 +97,7 @@ def _next_turn_unaffected(traffic: Traffic) -> Verdict:
         if prompt.answer is None:
             return failed(unanswered_reason(traffic, prompt, "the prompt"), prompt.index)
         if prompt.answer.result.get("stopReason") == "cancelled":
-            return failed("the cancel ended a turn that it was not meant for", *evidence(prompt))
+            return failed("the cancel ended another turn", *evidence(prompt))
         return PASS
     return not_tested("no turn was run after the cancel")
 
@@ -173,7 +173,7 @@ REQUIREMENTS: Final = (
         schema("/$defs/StopReason/oneOf/4", _RETURNED),
         _cancelled,
         scenario="cancel-at-once",
-        violation="the whole slow turn",
+        violation="the slow turn runs to its end",
     ),
     Requirement(
         "ACP1-A-CANCEL-006",
@@ -209,7 +209,7 @@ REQUIREMENTS: Final = (
         prose("prompt-turn", _CATCH),
         _cancelled,
         scenario="permission-late",
-        violation="an error, or nothing",
+        violation="an error, or no answer",
     ),
     Requirement(
         "ACP1-A-CANCEL-010",

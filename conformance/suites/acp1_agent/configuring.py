@@ -184,8 +184,8 @@ def _mode_and_option_agree(traffic: Traffic) -> Verdict:
         if mode in _mode_ids(as_object(request.answer.result.get("modes"))) and chosen:
             found = True
             if mode not in chosen:
-                return failed(f"the mode is {mode!r}, but its option is {chosen[0]!r}", *evidence(request))
-    return PASS if found else skipped("the agent does not offer modes in both ways")
+                return failed(f"the mode is {mode!r}, but the option for modes is {chosen[0]!r}", *evidence(request))
+    return PASS if found else skipped("the agent does not offer both modes and an option for modes")
 
 
 _NO_MODES: Final = "the agent has no modes"
@@ -203,7 +203,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-MODE-001",
         "advisory",
-        "The current mode is an available one.",
+        "The current mode is one of the available modes.",
         prose("session-modes", "The ID of the mode that is currently active"),
         _modes,
         violation='{"currentModeId":"code","availableModes":[{"id":"ask",...}]}',
@@ -325,7 +325,7 @@ REQUIREMENTS: Final = (
         ),
         _unless("no-options", _NO_OPTIONS, _answer_has_all_options),
         scenario="config-options",
-        violation="the option that was set, alone",
+        violation="only the option that was set",
     ),
     Requirement(
         "ACP1-A-CONFIG-007",
@@ -337,7 +337,7 @@ REQUIREMENTS: Final = (
         ),
         _unless("no-options", _NO_OPTIONS, _value_was_set),
         scenario="config-options",
-        violation="the value from before",
+        violation="the old value",
     ),
     Requirement(
         "ACP1-A-CONFIG-008",
@@ -348,7 +348,7 @@ REQUIREMENTS: Final = (
         ),
         _unless("no-options", _NO_OPTIONS, answered("unknown-option", "unknown-value", expect="error")),
         scenario="config-options",
-        violation="a list, as if it had been set",
+        violation="a list of options instead of an error",
     ),
     Requirement(
         "ACP1-A-CONFIG-009",
@@ -435,6 +435,6 @@ def _run_options(driver: Driver) -> None:
 
 
 SCENARIOS: Final = (
-    Scenario("modes", "Sets each mode, an unknown one, and one during a turn.", _run_modes, alone=True),
-    Scenario("config-options", "Sets each configuration option to its values and to an unknown one.", _run_options),
+    Scenario("modes", "Sets each mode, an unknown mode, and a mode during a turn.", _run_modes, alone=True),
+    Scenario("config-options", "Sets each configuration option to its values and to an unknown value.", _run_options),
 )

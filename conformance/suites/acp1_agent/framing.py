@@ -115,7 +115,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-FRAME-021",
         "informational",
-        "The agent writes no more to standard error in a scenario than fits into a pipe, 64 KiB.",
+        "The agent writes at most 64 KiB to standard error in a scenario, because a pipe holds no more.",
         prose("transports", "Clients **MAY** capture, forward, or ignore this logging."),
         _modest_log,
         violation="an agent that stops when the pipe is full, because its client does not read it",
@@ -123,11 +123,11 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-FRAME-022",
         "mandatory",
-        "The agent answers requests while tools run: the processes that it starts do not read its input.",
+        "The agent answers requests while tools run, so its processes do not read its input.",
         prose("json-rpc", REPLY_QUOTE),
         _answers_meanwhile,
         scenario="asked-meanwhile",
-        violation="a request that was read by a command which the agent runs",
+        violation="a command of the agent reads the request",
     ),
 )
 

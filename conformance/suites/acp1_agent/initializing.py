@@ -172,7 +172,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-INIT-003",
         "mandatory",
-        "The agent answers a newer version with the latest one it supports.",
+        "The agent answers a newer version with the latest version that it supports.",
         prose("initialization", _NEGOTIATION),
         _latest_version,
         scenario="version-newer",
@@ -181,7 +181,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-INIT-004",
         "mandatory",
-        "The agent answers an older version with the latest one it supports.",
+        "The agent answers an older version with the latest version that it supports.",
         prose("initialization", _NEGOTIATION),
         _latest_version,
         scenario="version-older",
@@ -190,7 +190,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-INIT-005",
         "advisory",
-        "The agent reports its capabilities, even if it has only the baseline.",
+        "The agent reports its capabilities, even if it supports only the baseline.",
         prose(
             "initialization",
             (
@@ -204,7 +204,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-INIT-006",
         "mandatory",
-        "The agent accepts an initialize with only the version.",
+        "The agent accepts initialize with only the version.",
         prose(
             "initialization", "If the Agent supports the requested version, it **MUST** respond with the same version."
         ),
@@ -307,7 +307,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-AUTH-002",
         "advisory",
-        "An agent that advertises logout logs out.",
+        "An agent that advertises logout logs out on request.",
         prose("authentication", "Supplying `{}` means the Agent supports the method."),
         _logged_out,
         scenario="logout",

@@ -92,7 +92,7 @@ _TURNS: Final = 2
 _ALIVE: Final = "_rewindow_conformance/alive"
 
 LEFT_OUT: Final[Mapping[str, tuple[str, ...]]] = {
-    "it answers a question to a person, and the suite has none": ("CreateElicitationResponse",),
+    "the message answers a question to a person, and the suite has no person": ("CreateElicitationResponse",),
     "an HTTP server would be needed": ("HttpHeader", "McpServerHttp", "McpServerSse"),
 }
 """Definitions whose fields are not broken, by the reason."""

@@ -90,7 +90,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-RPC-015",
         "mandatory",
-        "The agent answers client methods, which it does not implement.",
+        "The agent answers requests for client methods, which no agent implements.",
         prose("json-rpc", REPLY_QUOTE),
         answered("unknown"),
         scenario="client-methods",
@@ -99,7 +99,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-RPC-016",
         "advisory",
-        "The agent answers requests whose params are missing or an array with errors.",
+        "The agent answers requests with errors if their params are missing or an array.",
         schema("/$defs/NewSessionRequest/required", '["cwd", "mcpServers"]'),
         refused_with_error("no-params"),
         scenario="wrong-params",
@@ -108,7 +108,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-RPC-017",
         "advisory",
-        "Errors for such params have the code -32602.",
+        "Errors for missing params, or for an array, have the code -32602.",
         schema("/$defs/ErrorCode/anyOf/3", "Invalid method parameter(s)."),
         _invalid_params,
         scenario="wrong-params",
@@ -135,7 +135,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-RPC-020",
         "mandatory",
-        "Agent messages without a requirement of their own have the schema's shape.",
+        "Agent messages that no other requirement covers have the schema's shape.",
         schema("/$defs/CloseSessionResponse", '"type": "object"'),
         messages_fit("server", *_OTHERS),
         violation='{"jsonrpc":"2.0","id":3,"result":null} as the answer to session/close',

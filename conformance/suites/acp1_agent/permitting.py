@@ -159,7 +159,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-PERM-005",
         "mandatory",
-        "A turn with refused permissions ends, and so does the next one.",
+        "A turn with refused permissions ends, and so does the next turn.",
         TURN_ENDS,
         _turn_ends,
         scenario="permission-refused",
@@ -177,7 +177,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-PERM-007",
         "mandatory",
-        "A turn ends after permissions are refused for good.",
+        "A turn ends after permissions are refused permanently.",
         TURN_ENDS,
         _turn_ends,
         scenario="permission-refused-always",
@@ -186,7 +186,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-PERM-008",
         "mandatory",
-        "A turn ends after permissions are granted for good.",
+        "A turn ends after permissions are granted permanently.",
         TURN_ENDS,
         _turn_ends,
         scenario="permission-allowed-always",
@@ -213,7 +213,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-PERM-011",
         "informational",
-        "An error grants no permission.",
+        "An error as answer grants no permission.",
         schema("/$defs/RequestPermissionResponse/required", '["outcome"]'),
         _did_not_complete("the request was answered with an error"),
         scenario="permission-error",
@@ -235,12 +235,12 @@ REQUIREMENTS: Final = (
         TURN_ENDS,
         _ends_at_once,
         scenario="permissions-at-once",
-        violation="an agent that waits for the answer of the last permission alone",
+        violation="an agent that waits only for the answer to the last request",
     ),
     Requirement(
         "ACP1-A-PERM-014",
         "advisory",
-        "Of two permissions at once, each answer applies to its own request.",
+        "Each answer to two parallel permission requests applies to its own request.",
         schema("/$defs/PermissionOptionKind/oneOf/2", "Reject this operation only this time."),
         _each_answer_counts,
         scenario="permissions-at-once",
@@ -359,7 +359,7 @@ SCENARIOS: Final = (
     ),
 )
 LASTING: Final = (
-    Scenario("permission-refused-always", "Refuses permissions for good.", _run_always("reject_always"), alone=True),
-    Scenario("permission-allowed-always", "Allows permissions for good.", _run_always("allow_always"), alone=True),
+    Scenario("permission-refused-always", "Refuses permissions permanently.", _run_always("reject_always"), alone=True),
+    Scenario("permission-allowed-always", "Allows permissions permanently.", _run_always("allow_always"), alone=True),
 )
 """Runs last, because an agent may remember the answer and stop asking in later scenarios."""

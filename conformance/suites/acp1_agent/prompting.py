@@ -95,7 +95,7 @@ def _content(label: str) -> Callable[[Traffic], Verdict]:
 
     def content(traffic: Traffic) -> Verdict:
         if traffic.marks("unadvertised"):
-            return skipped("the agent does not advertise it")
+            return skipped("the agent does not advertise this kind of content")
         return judge(traffic)
 
     return content
@@ -342,7 +342,9 @@ def _run_optional_nulls(driver: Driver) -> None:
     finish_turn(driver, request)
 
 
-OPENING: Final = Scenario("opening", "Runs a normal turn and a slow one, and times them.", _run_opening, alone=True)
+OPENING: Final = Scenario(
+    "opening", "Runs a normal turn and a slow turn, and measures their time.", _run_opening, alone=True
+)
 SCENARIOS: Final = (
     Scenario("two-texts", "Prompts with two text blocks.", _run_two_texts),
     Scenario("several-turns", "Runs three turns in one session.", _run_several),
@@ -355,7 +357,7 @@ SCENARIOS: Final = (
     ),
     Scenario("resource-link", "Prompts with text and a resource link.", _run_link),
     Scenario("image", "Prompts with an image.", _run_image),
-    Scenario("audio", "Prompts with a sound.", _run_audio),
+    Scenario("audio", "Prompts with audio.", _run_audio),
     Scenario("embedded-resource", "Prompts with an embedded resource.", _run_resource),
     Scenario("unknown-session", "Prompts in an unknown session, then in an open one.", _run_unknown_session),
     Scenario("prompt-nulls", "Prompts with null wherever the schema allows it.", _run_optional_nulls),

@@ -93,7 +93,9 @@ def _released(traffic: Traffic) -> Verdict:
         exited = known.get(terminal)
         over = [m for m in ended if exited is not None and m.order > exited.order]
         if terminal not in released and exited is not None and over:
-            reason = f"the command of the terminal {terminal!r} exited and the turn ended, but it was not released"
+            reason = (
+                f"the command of the terminal {terminal!r} exited and the turn ended, but the terminal was not released"
+            )
             return failed(reason, answer.index, exited.index, over[0].index)
     if not ended:
         return skipped("no turn ended")
@@ -284,7 +286,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-TERM-008",
         "mandatory",
-        "The agent releases each terminal after it learns that the command exited, by the end of the turn or later.",
+        "The agent releases each terminal after it learns that the command exited, during the turn or later.",
         prose(
             "terminals", "The Agent **MUST** release the terminal using `terminal/release` when it's no longer needed."
         ),
@@ -319,7 +321,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-TERM-012",
         "mandatory",
-        "A turn ends even if the client fails to tell how a terminal exited.",
+        "A turn ends even if the client fails to report the exit of a terminal.",
         TURN_ENDS,
         answered("turn"),
         scenario="terminal-output-failing",

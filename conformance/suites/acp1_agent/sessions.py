@@ -222,7 +222,7 @@ REQUIREMENTS: Final = (
         answered("all", expect="result"),
         scenario="list",
         applies=_LIST,
-        violation="an error for the cursor that the page before it gave",
+        violation="an error for the cursor of the previous page",
     ),
     Requirement(
         "ACP1-A-LIST-010",
@@ -328,7 +328,7 @@ REQUIREMENTS: Final = (
         _deleted_is_gone,
         scenario="delete",
         applies="sessionCapabilities.delete",
-        violation="the session in the next list",
+        violation="the next list contains the session",
     ),
     Requirement(
         "ACP1-A-DELETE-003",

@@ -317,7 +317,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-UPDATE-015",
         "mandatory",
-        "Updates are of kinds that the schema defines, stable or not.",
+        "Each update is of a kind in the stable or the unstable schema.",
         schema("/$defs/SessionUpdate", '"discriminator": {"propertyName": "sessionUpdate"}'),
         every(_all_updates, _known_kind, _none),
         violation='{"sessionUpdate":"token"}',
@@ -368,7 +368,7 @@ REQUIREMENTS: Final = (
         "A reported compaction ends.",
         prose("prompt-turn", "The Agent **MUST** report a terminal status when a reported compaction ends."),
         _compactions_end,
-        violation='"status":"in_progress" and nothing more',
+        violation='"status":"in_progress" and no later status',
     ),
     Requirement(
         "ACP1-A-UPDATE-021",

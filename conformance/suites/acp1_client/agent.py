@@ -203,8 +203,8 @@ def granted(*labels: str) -> Judge:
         for request in marked(traffic, *labels):
             if request.answer is not None and (reason := _refusal(request.answer.error)):
                 return skipped(
-                    f"the client refused {request.method} by its own policy ({reason}); make it permit that, and "
-                    f"judge it again"
+                    f"the client refused {request.method} because of its own policy ({reason}); allow "
+                    "this in the client, and judge it again"
                 )
         return answered(*labels, expect="result")(traffic)
 
@@ -224,9 +224,11 @@ def if_probed(judge: Judge) -> Judge:
     def guarded(traffic: Traffic) -> Verdict:
         before = marked(traffic, "before")
         if not before:
-            return not_tested("the client did not get that far")
+            return not_tested("the client did not reach this step")
         if before[0].answer is None:
-            return skipped("the client answers no unknown request, so nothing shows whether it keeps working")
+            return skipped(
+                "the client does not answer unknown requests, so the suite cannot tell whether it keeps working"
+            )
         return judge(traffic)
 
     return guarded
@@ -254,7 +256,7 @@ def tolerates_early_messages(traffic: Traffic) -> Verdict:
     if after and after[0].answer is not None:
         return PASS
     if after and not traffic.marks("output-closed"):
-        return skipped("the client answers no unknown request, so nothing shows whether it keeps working")
+        return skipped("the client does not answer unknown requests, so the suite cannot tell whether it keeps working")
     return failed("the client ended the connection" if traffic.marks("output-closed") else "the client sent no prompt")
 
 
@@ -280,7 +282,7 @@ def never_sends(mark: str, *methods: str) -> Judge:
     def judge(traffic: Traffic) -> Verdict:
         since = next((i for i, e in enumerate(traffic.transcript.entries) if e.label == mark), None)
         if since is None:
-            return not_tested("the client did not get that far")
+            return not_tested("the client did not reach this step")
         for request in traffic.requests(SIDE, *methods):
             if request.index > since:
                 return failed(f"the client still called {request.method}", request.index)

@@ -76,7 +76,9 @@ def _own_content(traffic: Traffic) -> Verdict:
         (request,) = marked(traffic, f"file-{number}")
         content = request.answer.result.get("content") if request.answer is not None else None
         if any(_lines(f"file {other}")(content) for other in range(3) if other != number):
-            return failed(f"the content is {str(content)[:80]!r}, that of another file", *evidence(request))
+            return failed(
+                f"the content is {str(content)[:80]!r}, which is the content of another file", *evidence(request)
+            )
     return PASS
 
 
@@ -244,7 +246,7 @@ REQUIREMENTS: Final = (
         _written("over"),
         scenario="write-file",
         applies=_WRITE,
-        violation="the end of the longer text that was there before",
+        violation="the end of the earlier, longer text remains",
     ),
     Requirement(
         "ACP1-C-FS-014",
@@ -315,7 +317,9 @@ def _run_write(turn: Turn) -> None:
 
 
 SCENARIOS: Final = (
-    Scenario("read-file", "Reads a file: whole, from a line, a few lines; and a missing file.", InTurn(_run_read)),
+    Scenario(
+        "read-file", "Reads a whole file, a file from a given line, a few lines, and a missing file.", InTurn(_run_read)
+    ),
     Scenario("read-files-at-once", "Reads three files at the same time.", InTurn(_run_read_many)),
     Scenario("write-file", "Writes a new file, and an existing one.", InTurn(_run_write)),
 )

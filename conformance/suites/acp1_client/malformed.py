@@ -62,12 +62,12 @@ LEFT_OUT: Final[Mapping[str, tuple[str, ...]]] = {
         *("BooleanPropertySchema", "MultiSelectPropertySchema", "StringMultiSelectItems", "TitledMultiSelectItems"),
         *("EnumOption", "AuthMethodTerminal"),
     ),
-    "it answers a request that only the client's user triggers": (
+    "the message answers a request that only the client's user triggers": (
         *("AuthenticateResponse", "LogoutResponse", "ListSessionsResponse", "SessionInfo", "LoadSessionResponse"),
         *("ResumeSessionResponse", "DeleteSessionResponse", "CloseSessionResponse", "SetSessionModeResponse"),
         "SetSessionConfigOptionResponse",
     ),
-    "a client may exit after that answer, so nothing shows whether it accepted it": ("PromptResponse",),
+    "a client may exit after this answer, so the suite cannot tell whether the client accepted it": ("PromptResponse",),
 }
 """Definitions whose fields are not broken, by the reason."""
 

@@ -124,7 +124,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-C-FRAME-013",
         "informational",
-        "The client accepts a message of 1 MB, as for the content of a large file.",
+        "The client accepts a message of 1 MB, such as the content of a large file.",
         LINE,
         keeps_working,
         scenario="long-line",
@@ -171,7 +171,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-C-RPC-016",
         "mandatory",
-        "The client answers every request that does not wait for its user.",
+        "The client answers every request that needs no action of the user.",
         prose("json-rpc", REPLY_QUOTE),
         all_answered(*_REFUSED, user=_OF_USERS, side=SIDE),
         violation="silence",
@@ -179,7 +179,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-C-RPC-017",
         "mandatory",
-        "Client messages without a requirement of their own have the schema's shape.",
+        "Client messages that no other requirement covers have the schema's shape.",
         schema("/$defs/SetSessionConfigOptionRequest/required", '["sessionId", "configId"]'),
         messages_fit(SIDE, *_OTHERS),
         violation='{"configId":"model","value":"large"} as the params of session/set_config_option',

@@ -133,7 +133,10 @@ def _offered_transports(traffic: Traffic) -> Verdict:
     remote = [(r, s) for r in _opened(traffic) for s in _servers(r) if s.get("type") in ("http", "sse")]
     for request, server in remote:
         if not agent_advertises(traffic, f"mcpCapabilities.{server['type']}"):
-            return failed(f"a server over {server['type']}, which the agent does not advertise", request.index)
+            return failed(
+                f"the client passed an MCP server over {server['type']}, which the agent does not advertise",
+                request.index,
+            )
     return PASS if remote else skipped("the client names no MCP server over HTTP or SSE")
 
 
@@ -153,7 +156,7 @@ def _offered_directories(traffic: Traffic) -> Verdict:
     naming = [request for request in _opened(traffic) if "additionalDirectories" in request.params]
     for request in naming:
         if not agent_advertises(traffic, "sessionCapabilities.additionalDirectories"):
-            return failed("additionalDirectories, which the agent does not advertise", request.index)
+            return failed("the client passed additionalDirectories, which the agent does not advertise", request.index)
     return PASS if _opened(traffic) else _unopened()
 
 
@@ -191,7 +194,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-C-INIT-003",
         "mandatory",
-        "The client uses no session before initialize is answered, however late.",
+        "The client uses no session before a late answer to initialize.",
         prose("session-setup", _COMPLETE),
         _waits_for_initialize,
         scenario="late-answers",
@@ -311,7 +314,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-C-AUTH-002",
         "mandatory",
-        "The client logs out only if the agent advertises it.",
+        "The client logs out only if the agent advertises logout.",
         prose(
             "authentication",
             (
@@ -442,7 +445,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-C-LOAD-001",
         "mandatory",
-        "The client loads sessions only if the agent supports it.",
+        "The client loads sessions only if the agent supports loading.",
         prose(
             "session-setup",
             (
@@ -456,7 +459,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-C-RESUME-001",
         "mandatory",
-        "The client resumes sessions only if the agent supports it.",
+        "The client resumes sessions only if the agent supports resuming.",
         prose(
             "session-setup",
             (
@@ -470,7 +473,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-C-CLOSE-001",
         "mandatory",
-        "The client closes sessions only if the agent supports it.",
+        "The client closes sessions only if the agent supports closing.",
         prose(
             "session-setup",
             (

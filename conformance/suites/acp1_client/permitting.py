@@ -43,7 +43,7 @@ def _option(request: Message) -> str:
 
 
 def _none_chosen() -> Verdict:
-    return skipped("the client chose no option; it may have a setting that answers without a person")
+    return skipped("the client chose no option; a setting of the client may answer without a person")
 
 
 def _with_outcome(traffic: Traffic) -> Verdict:
@@ -58,7 +58,7 @@ def _with_outcome(traffic: Traffic) -> Verdict:
 def _unanswered(requests: list[Message]) -> Verdict:
     if not requests:
         return not_tested("the client received no permission request")
-    return skipped("the client answered no permission; it may have a setting that answers without a person")
+    return skipped("the client answered no permission; a setting of the client may answer without a person")
 
 
 def _each_answered(traffic: Traffic) -> Verdict:
@@ -98,7 +98,7 @@ def _pending_cancelled(traffic: Traffic) -> Verdict:
     ended = {session_of(p) for p in traffic.requests(SIDE, "session/prompt") if p.answer is not None}
     for cancel, request in waited:
         if request.answer is None and session_of(cancel) not in ended:
-            return skipped("the connection ended before the cancelled turn did")
+            return skipped("the connection ended before the cancelled turn ended")
         if request.answer is None:
             return failed(
                 unanswered_reason(traffic, request, "a pending permission of the cancelled turn"),
@@ -163,7 +163,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-C-PERM-002",
         "advisory",
-        "The chosen option was offered.",
+        "The client chooses only options that were offered.",
         schema("/$defs/SelectedPermissionOutcome/properties/optionId", "The ID of the option the user selected."),
         every(_selected, _option, _none_chosen),
         violation='"optionId":"allow", and the options were `x` and `y`',
@@ -200,7 +200,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-C-PERM-006",
         "advisory",
-        "The client answers cancelled only after it cancelled the turn.",
+        "The client answers a permission with cancelled only after it cancelled the turn.",
         prose("tool-calls", "The user's decision, either: - `cancelled` - The [prompt turn was cancelled]"),
         _cancelled_needs_cancel,
         violation='"outcome":"cancelled" for a refusal',

@@ -14,7 +14,7 @@ from conformance.values import at
 _VERSION: Final = 1
 _NEEDED: Final = {
     "initialize": "the client did not start the agent, or did not call initialize",
-    "session/new": "the client opened no session; it must do so without a person",
+    "session/new": "the client opened no session; it must open one without a person",
     "session/prompt": "the client sent no prompt; it must send one without a person",
 }
 

@@ -83,7 +83,7 @@ def _anything(_: Object, __: Traffic) -> str:
 
 def _within_limit(result: Object, _: Traffic) -> str:
     size = len(as_text(result.get("output")).encode(errors="replace"))
-    return f"{size} bytes of output, and the limit is {LIMIT}" if size > LIMIT else ""
+    return f"the output has {size} bytes, and the limit is {LIMIT}" if size > LIMIT else ""
 
 
 def _is_the_end(result: Object, _: Traffic) -> str:
@@ -297,7 +297,7 @@ REQUIREMENTS: Final = (
     ),
     _row(
         12,
-        "Output beyond the limit keeps its end.",
+        "Output beyond the limit loses its beginning, not its end.",
         schema(_LIMIT, _FRONT),
         _result(_is_the_end, "limited"),
         "terminal-limit",
@@ -325,7 +325,7 @@ REQUIREMENTS: Final = (
         schema("/$defs/CreateTerminalRequest/properties/env", "Environment variables for the command."),
         _result(_given("env", lambda _: VALUE), "given"),
         "terminal-given",
-        "a command without them",
+        "a command without the variables",
     ),
     _row(
         16,
@@ -373,7 +373,7 @@ REQUIREMENTS: Final = (
         prose("terminals", "The `terminal/release` kills the command if still running and releases all resources:"),
         _stopped_running,
         "terminal-release",
-        "a build that goes on",
+        "a build that keeps running",
     ),
     _row(
         22,
@@ -381,7 +381,7 @@ REQUIREMENTS: Final = (
         schema("/$defs/CreateTerminalResponse/properties/terminalId", "The unique identifier for the created"),
         _own_output,
         "terminals-at-once",
-        "the output of both in one",
+        "the output of both commands in one terminal",
     ),
     _row(
         23,

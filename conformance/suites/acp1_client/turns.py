@@ -75,7 +75,9 @@ def _given(method: str, allowed: Callable[[Object, Object], bool]) -> Judge:
         requests = traffic.requests(SIDE, method)
         for request in requests:
             if not any(allowed(given, request.params) for given in _givens(traffic, session_of(request))):
-                return failed(f"{method} with {request.params!r}, which the agent does not offer", request.index)
+                return failed(
+                    f"{method} was sent with {request.params!r}, which the agent does not offer", request.index
+                )
         return PASS if requests else skipped(f"the client never sent {method}")
 
     return judge
@@ -189,7 +191,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-C-PROMPT-004",
         "mandatory",
-        "The client prompts after a session is open, however late.",
+        "The client sends no prompt before a late answer to session/new.",
         prose("prompt-turn", _SETUP),
         _after_session,
         scenario="late-answers",
@@ -243,7 +245,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-C-UPDATE-005",
         "advisory",
-        "The client keeps working after unknown kinds, statuses and content.",
+        "The client keeps working after updates with unknown kinds, statuses and content.",
         schema("/$defs/ToolCallUpdate/properties/kind", '"x-deserialize-default-on-error": true'),
         keeps_working,
         scenario="unknown-values",
@@ -320,7 +322,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-C-END-003",
         "informational",
-        "A client that exits after a turn also exits when its agent exits during one.",
+        "A client that exits after a turn also exits when the agent exits during the turn.",
         prose("transports", "Client->>Agent Process: Close stdin, terminate subprocess"),
         exits_as_after_a_turn,
         scenario="agent-dies",

@@ -97,7 +97,7 @@ def _unanswered(traffic: Traffic, version: str) -> Verdict:
     if not judged:
         return skipped("no call could be cancelled before it ended")
     if not _had_its_time(traffic):
-        return skipped("the call takes longer than the wait for its answer")
+        return skipped("the call takes longer than the suite waits for its answer")
     return PASS
 
 
@@ -132,7 +132,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "MCP-S-PROG-001",
         "mandatory",
-        "Progress is sent only for requests with its token that are not answered yet.",
+        "Progress is sent only for pending requests with the same token.",
         prose("basic/utilities/progress", "Progress notifications **MUST** only reference tokens that:"),
         _token_was_requested,
         violation="progress after the result",
@@ -176,7 +176,7 @@ REQUIREMENTS: Final = (
         "The server keeps working after a cancelled call.",
         prose("basic/utilities/cancellation", _GRACEFULLY),
         when("cancelled", survived),
-        violation="a server that answers nothing any more",
+        violation="a server that answers nothing afterwards",
     ),
     Requirement(
         "MCP-S-CANCEL-003",
@@ -283,7 +283,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     *in_both("cancel", "Cancels a slow call, and repeats it.", _run_cancel, alone=True),
     *in_both(
         "cancel-stale",
-        "Cancels an answered request twice, and unknown requests, during a slow call if one is known.",
+        "Cancels an answered request twice, and unknown requests, during a slow call if possible.",
         _run_stale,
     ),
     *in_both("cancel-malformed", "Sends cancels that name no request.", _run_malformed),

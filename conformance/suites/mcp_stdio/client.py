@@ -87,7 +87,7 @@ class Client:
             if not isinstance(page.get("nextCursor"), str):
                 return items
             cursor = {"cursor": page["nextCursor"]}
-        raise StoppedError(f"{method} had no last page after {_PAGES}")
+        raise StoppedError(f"{method} did not end after {_PAGES} pages")
 
     def probe(self) -> tuple[str, Object]:
         """Return the method and params of a request that every server of this version answers."""
@@ -178,7 +178,7 @@ def arguments_of(driver: Driver, tool: Object) -> Object:
             return given
     value = made(tool.get("inputSchema"), options.cwd)
     if not is_object(value):
-        raise CannotMakeError("its schema does not describe an object")
+        raise CannotMakeError("the schema does not describe an object")
     return value
 
 

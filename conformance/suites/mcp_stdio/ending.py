@@ -49,19 +49,19 @@ REQUIREMENTS: Final = (
     ),
     _exits(
         2,
-        "The server exits as soon if its input ends before any message.",
+        "The server exits just as soon if its input ends before any message.",
         "end-of-input-unopened",
         "a server that waits for a handshake for ever",
     ),
     _exits(
         3,
-        "The server exits as soon if its input ends during a call.",
+        "The server exits just as soon if its input ends during a call.",
         "end-of-input-in-a-call",
         "a server that still finishes a long call",
     ),
     _exits(
         4,
-        "The server exits as soon if its input ends while a subscription is open.",
+        "The server exits just as soon if its input ends while a subscription is open.",
         "end-of-input-subscribed",
         "a server whose watcher keeps it alive",
     ),

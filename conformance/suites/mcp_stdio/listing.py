@@ -82,7 +82,7 @@ def _repeated_listings(traffic: Traffic) -> list[tuple[Message, list[str]]]:
 
 def _tools_unchanged(traffic: Traffic) -> Verdict:
     if traffic.marks("by-turns"):
-        return skipped("clients with other capabilities asked")
+        return skipped("clients with other capabilities sent requests")
     listings = _repeated_listings(traffic)
     for request, names in listings[1:]:
         if sorted(names) != sorted(listings[0][1]):
@@ -108,7 +108,7 @@ def _declared(capability: str, path: str) -> Judge:
         for request in marked_requests(traffic, f"undeclared-{capability}"):
             items = at(request.answer.result, path) if request.answer is not None else None
             if as_list(items):
-                reason = f"{request.method} gives {len(as_list(items))}, and {capability} is not advertised"
+                reason = f"{request.method} gives {len(as_list(items))} items, but {capability} is not advertised"
                 return failed(reason, *evidence(request))
         return PASS
 
@@ -157,7 +157,7 @@ def _declaration(number: int, capability: str, page: str, path: str, quote: str)
         f"A server with {capability} advertises them.",
         prose(page, quote),
         _declared(capability, path),
-        violation=f"{capability} that are given, and no {capability} in the capabilities",
+        violation=f"{capability} in a list, but not in the capabilities",
     )
 
 
@@ -200,7 +200,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "MCP-S-LIST-008",
         "capability",
-        "The tools of a connection stay the same, whatever else was requested.",
+        "The tools of a connection stay the same, even after other requests.",
         prose(
             "server/tools",
             "**MUST NOT** vary per-connection or as a side effect of other requests on the connection.",

@@ -124,7 +124,7 @@ REQUIREMENTS: Final = (
         prose("json-rpc", REPLY_QUOTE),
         answered("at-once"),
         scenario="at-once",
-        violation="of ten requests with ids of both types, eight answered",
+        violation="only eight of ten requests are answered",
     ),
     rules.EVERY_REQUEST.of(_SERVER, "MCP-S-RPC-012"),
     Requirement(

@@ -67,7 +67,7 @@ def _filter(message: Message) -> Object:
 
 def _updates_wanted(traffic: Traffic) -> Verdict:
     if is_modern(traffic):
-        return skipped("updates come on streams")
+        return skipped("this version sends updates on streams")
     wanted = {
         request.params.get("uri") for request in traffic.requests("client", "resources/subscribe") if _uri(request)
     }
@@ -110,7 +110,7 @@ def _acknowledged_subset(traffic: Traffic) -> Verdict:
         for name, value in _filter(message).items():
             more = [item for item in as_list(value) if item not in as_list(asked.get(name))]
             if more or (value is True and asked.get(name) is not True):
-                return failed(f"{name} was acknowledged, and not asked for", message.index)
+                return failed(f"{name} was acknowledged, but not requested", message.index)
     return PASS if acknowledged else skipped("no stream was acknowledged")
 
 
@@ -172,7 +172,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "MCP-S-SUB-001",
         "advisory",
-        "A server with subscriptions accepts one for a resource that it lists.",
+        "A server with subscriptions accepts a subscription to a listed resource.",
         schema(
             "/$defs/ServerCapabilities/properties/resources/properties/subscribe",
             "Whether this server supports subscribing to resource updates.",
@@ -185,7 +185,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "MCP-S-SUB-002",
         "advisory",
-        "A server with subscriptions accepts an unsubscribe.",
+        "A server with subscriptions accepts an unsubscribe request.",
         schema("/$defs/UnsubscribeRequest", "This should follow a previous resources/subscribe request."),
         when("unsubscribe", answered("unsubscribe", expect="result")),
         scenario="subscribe",

@@ -37,7 +37,7 @@ def schema_problem(schema: object, path: str = "") -> str:
     if isinstance(schema, bool):
         return ""
     if not is_object(schema):
-        return f"{path or 'it'} is neither an object nor a boolean"
+        return f"{path or 'the schema'} is neither an object nor a boolean"
     for key, value in schema.items():
         rule = _RULES.get(key)
         problem = rule(value, f"{path}/{key}") if rule is not None else ""

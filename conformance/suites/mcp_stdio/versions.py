@@ -104,7 +104,7 @@ def _need(message: Message) -> str:
 def _after_probe(traffic: Traffic) -> Verdict:
     verdict = answered("after-probe", expect="result")(traffic)
     if discoveries(traffic) and verdict.outcome == "fail":
-        return skipped(f"the server supports {MODERN}, so no client falls back")
+        return skipped(f"the server supports {MODERN}, so clients do not fall back to {HANDSHAKE}")
     return verdict
 
 
@@ -213,7 +213,7 @@ def _codes(traffic: Traffic) -> Verdict:
     for message in errors:
         code = message.error.get("code")
         if code in _OF_OLDER:
-            return failed(f"the code {code} is of earlier versions", message.index)
+            return failed(f"the code {code} belongs to earlier versions", message.index)
         if isinstance(code, int) and code in _RESERVED and code not in _DEFINED:
             return failed(f"the code {code} is reserved, and this version does not define it", message.index)
     return PASS if errors else skipped(f"nothing was answered with an error in version {MODERN}")
@@ -281,7 +281,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "MCP-S-INIT-002",
         "capability",
-        "The server answers an unknown version with one that it supports.",
+        "The server answers an unknown version with a version that it supports.",
         prose("basic/lifecycle", _VERSION),
         _answered_with(_KNOWN),
         scenario="handshake-newer",
@@ -339,7 +339,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "MCP-S-INIT-008",
         "advisory",
-        "The server answers initialize after server/discover, unless it supports the latter.",
+        "A server without server/discover answers initialize after a server/discover request.",
         prose(
             "basic/transports/stdio",
             "Any other error, or no response within a reasonable timeout, identifies a legacy server",
@@ -407,7 +407,7 @@ REQUIREMENTS: Final = (
         _stateless,
         scenario="by-turns",
         applies=MODERN,
-        violation="tools that appear once a client with elicitation has asked, and stay for one without",
+        violation="tools that appear after a request with elicitation, and remain for a request without it",
     ),
     Requirement(
         "MCP-S-META-007",
