@@ -194,6 +194,14 @@ RECIPES: Final[Mapping[str, Recipe]] = {
             "tests/docs/test_generated.py",
         ),
     ),
+    "A conformance requirement": Recipe(
+        (),
+        (
+            "tests/conformance/test_registry.py",
+            "tests/conformance/test_defects.py",
+            "tests/docs/test_generated.py",
+        ),
+    ),
 }
 
 
