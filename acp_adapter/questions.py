@@ -69,7 +69,7 @@ class RequestPermissionResponse(ForgivingModel):
     outcome: Annotated[CancelledOutcome | SelectedOutcome, Field(discriminator="outcome")]
 
 
-OUTSIDE: Final = "It runs outside the sandbox, with your permissions."
+OUTSIDE: Final = "The command runs outside the sandbox, with your permissions."
 ALLOW_REST: Final = "Allow all other files that this statement changes"
 _REST: Final = "allow_statement"
 _ANSWERS: Final[dict[str, PermissionAnswer]] = {

@@ -49,10 +49,12 @@ PROMPTS: Final = {
         ),
     )
 }
-_ORIENT: Final = """\
-Get to know {where} before you do anything else. Call `group` with name "overview", add [{glob}], lod 1 and tokens 4000:
-it shows what the files declare, the most referenced first. Then open the two or three most important files with `view`,
-at lod 1 and with follow. Tell me in a few sentences what this is, how it is built, and where to begin."""
+_ORIENT: Final = (
+    'Get to know {where} before you do anything else. Call `group` with name "overview", add [{glob}], '
+    "lod 1 and tokens 4000:\nthe group shows the symbols of the files, most referenced files first. Then "
+    "open the two or three most important files with `view`,\nat lod 1 and with follow. Tell me in a few "
+    "sentences what this is, how it is built, and where to begin."
+)
 _REVIEW: Final = """\
 Review these changes as a careful colleague would: what may break, what is missing, what is unclear. If a diff does not
 show enough, look at the file with `view`. Name file and line for each point.

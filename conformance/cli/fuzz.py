@@ -48,10 +48,12 @@ def configure_fuzz(parser: argparse.ArgumentParser) -> None:
     parser.usage = "rewindow-conformance fuzz PROTOCOL [OPTIONS] -- PROGRAM [ARGS ...]"
     parser.epilog = _FUZZ_EPILOG
     parser.add_argument("protocol", choices=sorted(TARGETS), metavar="PROTOCOL", help=" or ".join(sorted(TARGETS)))
-    parser.add_argument("--seed", type=int, metavar="N", help="send the same messages each time (default: new ones)")
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="send the same messages each time (default: new messages)"
+    )
     parser.add_argument("--seconds", type=float, default=60.0, metavar="S", help="how long to run, in seconds (60)")
     parser.add_argument("--timeout", type=float, default=10.0, metavar="S", help="seconds to wait for a response (10)")
-    parser.add_argument("--cwd", type=Path, metavar="DIR", help="the working directory (default: an empty one)")
+    parser.add_argument("--cwd", type=Path, metavar="DIR", help="the working directory (default: an empty directory)")
     parser.add_argument(
         "--env", action="append", default=[], metavar="K=V", help="set an environment variable for the program"
     )

@@ -46,7 +46,7 @@ KEEP_HELP: Final = "save transcripts of failures here; they are raw and contain 
 
 def add_prompt_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for agents."""
-    prompts = parser.add_argument_group("what to tell the agent")
+    prompts = parser.add_argument_group("instructions for the agent")
     prompts.add_argument("--prompt", default=_PROMPTS["prompt"], help="a prompt with a quick answer")
     prompts.add_argument(
         "--slow-prompt", default=_PROMPTS["slow_prompt"], help="a prompt whose turn takes several seconds"
@@ -66,7 +66,7 @@ def add_prompt_options(parser: argparse.ArgumentParser) -> None:
 def add_tool_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for servers."""
     tools = parser.add_argument_group("which tools to call")
-    tools.add_argument("--tool", metavar="NAME", help="the tool to call (default: one that is marked read-only)")
+    tools.add_argument("--tool", metavar="NAME", help="the tool to call (default: a tool marked read-only)")
     tools.add_argument(
         "--arguments", type=_parse_object, metavar="JSON", help="arguments of --tool (default: made from its schema)"
     )
@@ -87,7 +87,9 @@ def add_run_options(parser: argparse.ArgumentParser, *more: AddOptions) -> None:
     for add in more:
         add(parser)
     surroundings = parser.add_argument_group("how to start the program")
-    surroundings.add_argument("--cwd", type=Path, metavar="DIR", help="the working directory (default: an empty one)")
+    surroundings.add_argument(
+        "--cwd", type=Path, metavar="DIR", help="the working directory (default: an empty directory)"
+    )
     surroundings.add_argument(
         "--env", action="append", default=[], metavar="K=V", help="set an environment variable for the program"
     )
@@ -101,7 +103,7 @@ def add_run_options(parser: argparse.ArgumentParser, *more: AddOptions) -> None:
         "-k", action="append", default=[], metavar="WORD", help="only ids or scenarios that contain this word"
     )
     output.add_argument("--keep", type=Path, metavar="DIR", help=KEEP_HELP)
-    output.add_argument("--verbose", action="store_true", help="list every requirement, including passed ones")
+    output.add_argument("--verbose", action="store_true", help="list every requirement, including passed requirements")
     for name in REPORTS:
         output.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write a report as {REPORTS[name].title}")
 

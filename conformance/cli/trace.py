@@ -218,7 +218,7 @@ def configure_trace(parser: argparse.ArgumentParser) -> None:
         "--report", type=Path, metavar="FILE", help="write the report to this file (default: standard error)"
     )
     parser.add_argument("--transcript", type=Path, metavar="FILE", help=_RAW_HELP)
-    parser.add_argument("--verbose", action="store_true", help="list every requirement, including passed ones")
+    parser.add_argument("--verbose", action="store_true", help="list every requirement, including passed requirements")
 
 
 def run_trace(arguments: argparse.Namespace) -> int:

@@ -41,8 +41,10 @@ def configure_judge(parser: argparse.ArgumentParser) -> None:
     """Add the options of `judge`."""
     parser.epilog = _JUDGE_EPILOG
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a transcript (JSON lines)")
-    parser.add_argument("--suite", choices=sorted(SUITES), help="the suite to judge by (default: the one in the file)")
-    parser.add_argument("--verbose", action="store_true", help="list every requirement, including passed ones")
+    parser.add_argument(
+        "--suite", choices=sorted(SUITES), help="the suite to judge by (default: the suite named in the file)"
+    )
+    parser.add_argument("--verbose", action="store_true", help="list every requirement, including passed requirements")
     for name in REPORTS:
         parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write a report as {REPORTS[name].title}")
 

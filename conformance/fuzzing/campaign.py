@@ -34,7 +34,7 @@ from conformance.values import Object, as_list, as_object, as_text, at, is_list,
 SCENARIO: Final = "fuzz"
 _ALIVE: Final = Step("_rewindow/alive", {})
 NO_MESSAGE: Final = "a line of standard output is not a message"
-STRAY_RESPONSE: Final = "a response answers no request, or answers one twice"
+STRAY_RESPONSE: Final = "a response answers no request, or a request has two responses"
 PROGRAM_ENDED: Final = "the program ended"
 _ORACLE: Final[dict[str, Judge]] = {
     NO_MESSAGE: messages_only,

@@ -83,7 +83,7 @@ def messages_fit(side: Sender, *names: str) -> Judge:
         wrong = definition(str(name))(value)
         return f"the {name}: {wrong}" if wrong else ""
 
-    return every(found, problem, lambda: skipped("the program sent none of these messages"))
+    return every(found, problem, lambda: skipped("the program sent no message of this kind"))
 
 
 def session_of(message: Message) -> str:
@@ -193,7 +193,7 @@ METHOD_NAMES: Final = Rule(
     lambda subject: every(
         lambda traffic: [message for message in subject.messages(traffic) if message.method],
         method_problem,
-        lambda: skipped(f"the {subject.name} called nothing"),
+        lambda: skipped(f"the {subject.name} called no method"),
     ),
     '{"jsonrpc":"2.0","method":"status/changed","params":{}}',
     page="extensibility",

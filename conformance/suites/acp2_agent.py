@@ -586,7 +586,7 @@ SUITE: Final = Suite(
     title="Agent Client Protocol 2 (draft), agents",
     subject="server",
     requirements=(*REQUIREMENTS, *acp2_messages.REQUIREMENTS),
-    opening=Scenario("opening", "Open a session, and run a normal turn and a slow one.", _opening, alone=True),
+    opening=Scenario("opening", "Open a session, and run a normal turn and a slow turn.", _opening, alone=True),
     scenarios=(
         *(Scenario(name, text, run) for name, text, run in _SCENARIOS),
         *acp2_messages.SCENARIOS,

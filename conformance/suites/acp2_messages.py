@@ -84,7 +84,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP2-A-FRAME-004",
         "advisory",
-        "The agent answers a line of JSON that is not a message with an Invalid Request error, which has no id.",
+        "If a line is JSON but not a message, the agent answers with an Invalid Request error without an id.",
         _NO_REQUEST,
         each_malformed_answered("no-message", _INVALID_REQUEST),
         scenario="malformed-lines",
@@ -187,7 +187,7 @@ def _unknown_sessions(probe: Probe) -> None:
 
 _ROWS: Final[tuple[tuple[str, str, Act], ...]] = (
     ("malformed-lines", "Send lines that are not JSON or not messages.", _malformed),
-    ("array", "Send an array of requests, and an empty one.", _array),
+    ("array", "Send an array of requests, and an empty array.", _array),
     ("ids", "Send requests with ids of various types and sizes.", ids),
     ("unknown-methods", "Send unknown requests and notifications.", _unknown_methods),
     ("unknown-session", "Use a session that does not exist.", _unknown_sessions),

@@ -292,7 +292,9 @@ def tolerates_broken_fields(problem: Problem = missing_result, by: Sender = "cli
         if counting:
             return PASS
         return skipped(
-            f"{', '.join(sorted(plain))} is refused even with correct fields" if plain else "no such message was sent"
+            f"{', '.join(sorted(plain))} is refused even with correct fields"
+            if plain
+            else "no message of this kind was sent"
         )
 
     return judge

@@ -117,7 +117,7 @@ def each_malformed_answered(label: str, code: int) -> Judge:
             return PASS
         shown = [message.index for message in traffic.messages if message.sender == "client" and not message.object]
         given = f"the codes were {codes}" if codes else "no error without an id was sent"
-        return failed(f"{sent} such lines were sent, but not every line was answered with {code}: {given}", *shown)
+        return failed(f"{sent} malformed lines were sent, but not every line was answered with {code}: {given}", *shown)
 
     return judge
 
@@ -242,7 +242,7 @@ def responses_match(traffic: Traffic, side: Sender = "server") -> Verdict:
             return failed(
                 f"a response has the id {message.id!r}, and no request with that id is pending", message.index
             )
-    return PASS if responses(traffic, side) else not_tested("the program answered nothing")
+    return PASS if responses(traffic, side) else not_tested("the program sent no response")
 
 
 def notifications_unanswered(traffic: Traffic, side: Sender = "server") -> Verdict:

@@ -166,7 +166,7 @@ JOINED_WRITES: Final = Rule(
     "mandatory",
     "The {program} accepts several messages in one write.",
     lambda subject: subject.accepts("joined"),
-    "one of three requests answered",
+    "only one of three requests is answered",
     "joined-writes",
 )
 UNUSUAL_CHARACTERS: Final = Rule(
@@ -290,7 +290,7 @@ OWN_IDS: Final = Rule(
     "mandatory",
     "The {program}'s own requests have valid ids, and pending requests have different ids.",
     lambda subject: own_ids_are_valid(subject.definition("RequestId"), subject.side),
-    "a request with the id of an earlier one that was not answered yet",
+    "a request that reuses the id of a pending request",
 )
 UNKNOWN_METHOD: Final = Rule(
     "mandatory",

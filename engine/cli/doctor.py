@@ -121,7 +121,7 @@ def _text(value: object) -> str:
 def model() -> Iterable[Finding]:
     chosen = make_model(settings().model)
     if chosen.name == "direct":
-        return [Finding("note", "no language model is configured: what you type runs as Python (model `direct`)")]
+        return [Finding("note", "no language model is configured: your input runs as Python (model `direct`)")]
     name = settings().model
     form = "" if settings().calls_tools(name) else ", which writes statements as text (models_without_tools)"
     return [Finding("ok", f"model {shown(name)}{form}")]
@@ -306,7 +306,7 @@ def project() -> Iterable[Finding]:
         return [
             Finding(
                 "note",
-                "this directory has no virtual environment; statements use the one of Rewindow",
+                "this directory has no virtual environment; statements use Rewindow's own environment",
             )
         ]
     return [Finding("ok", f"statements import from {', '.join(found.import_paths)}")]
@@ -420,13 +420,13 @@ def own_installation_findings(layers: Collection[Layer], found: Installation) ->
     if found.open:
         yield Finding(
             "note",
-            f"programs that statements start could change {shown(found.open[0])}, from which Rewindow runs, {_SO_NOT}",
+            f"Rewindow runs from {shown(found.open[0])}, which programs of statements could change, {_SO_NOT}",
         )
     elif found.parts and is_bare(layers):
         yield Finding(
             "note",
-            f"without the layer mounts, programs that statements start could change {shown(found.parts[0])},"
-            f" from which Rewindow runs, {_SO_NOT}",
+            f"Rewindow runs from {shown(found.parts[0])}, which programs of statements could change "
+            f"without the layer mounts, {_SO_NOT}",
         )
     elif found.parts:
         yield Finding("ok", f"sandboxed statements cannot change Rewindow's own files in {shown(found.parts[0])}")

@@ -38,7 +38,7 @@ def run(
         None, "--prompt", "-p", metavar="TEXT", help="Run this one prompt, print its answer, and exit."
     ),
     output_format: str = typer.Option(
-        FORMATS[0], "--output-format", metavar="|".join(FORMATS), help="What -p prints: the answer, or JSON."
+        FORMATS[0], "--output-format", metavar="|".join(FORMATS), help="The output of -p: the answer, or JSON."
     ),
     verbose: bool = typer.Option(
         False, "--verbose", help="With -p: print the whole transcript on standard error, too."

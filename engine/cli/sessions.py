@@ -185,7 +185,7 @@ def seconds_of(age: str) -> int:
 
 def gc(
     older_than: str = typer.Option(help="Delete sessions that were unused for this long: 12h, 30d, 8w.", metavar="AGE"),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Only list what would be deleted."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Only list the sessions that would be deleted."),
 ) -> None:
     """Delete sessions that were not used for a while. Sessions in use are kept."""
     limit = time.time() - seconds_of(older_than)

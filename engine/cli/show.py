@@ -71,12 +71,14 @@ def show(
     ),
     tag: str | None = typer.Option(None, "--tag", metavar="NAME", help="Show only the statements with this tag."),
     as_json: bool = typer.Option(
-        False, "--json", help="Print one JSON object: the whole session, or what --cycles or --projection chooses."
+        False,
+        "--json",
+        help="Print one JSON object: the whole session, or the part that --cycles or --projection chooses.",
     ),
 ) -> None:
     """Show the timeline of a session's active branch, oldest first."""
     if as_json and events:
-        raise typer.BadParameter("--events prints JSON anyway; --json alone prints the whole session")
+        raise typer.BadParameter("--events always prints JSON; use --json without it for the whole session")
     if events + cycles + (projection is not None) > 1:
         raise typer.BadParameter("use only one of --events, --cycles and --projection")
     if tag is not None and (events or cycles or as_json or projection is not None):

@@ -506,7 +506,7 @@ class ViewHandle(NodeBase):
         if now.same_as(before):
             return f"{self._document.title} {AS_SHOWN}" if told else ""
         # A model that has read of another change since then must know what the lines are compared with.
-        note = f"compared with what statement {self.shown_in} shows" if told and self.shown_in else ""
+        note = f"compared with the text in statement {self.shown_in}" if told and self.shown_in else ""
         return report(self._document.title, self.path or "", before, now, self._context.count, note).delta
 
     def _follow(self, revision: Revision) -> TickResult:
@@ -693,7 +693,8 @@ class ViewHandle(NodeBase):
     def _line_after(self, line: int, tokens: int) -> int:
         if self._revision.state == "paged" and abs(tokens) > LARGEST_WINDOW:
             raise ValueError(
-                f"Scroll(delta_tokens=n) goes up to {LARGEST_WINDOW:,} in a file of that size; Scroll(n) by n lines"
+                f"Scroll(delta_tokens=n) moves at most {LARGEST_WINDOW:,} tokens in a file of this "
+                "size; Scroll(n) moves by n lines"
             )
         _, ruler = measured(self._revision, self._context.count)
         if tokens > 0:

@@ -340,7 +340,7 @@ class WorkerConnection(Connection):
                 ours.callback(connection.close)
                 connection._control.begin(connection._fork_request(spec))
             except (OSError, ProtocolError) as error:
-                raise EnvironmentUnavailableError(f"no worker could be requested: {error}") from error
+                raise EnvironmentUnavailableError(f"the request for a worker failed: {error}") from error
             ours.pop_all()
             return connection
 
@@ -367,7 +367,7 @@ class WorkerConnection(Connection):
                 sockets = (handover[1], outlines, known[1])
                 checkpoint.hand_over([worker[1].fileno(), *writers, *(each.fileno() for each in sockets)])
             except OSError as error:
-                raise EnvironmentUnavailableError(f"no worker could be restored: {error}") from error
+                raise EnvironmentUnavailableError(f"restoring a worker failed: {error}") from error
             ours.pop_all()
             return connection
 

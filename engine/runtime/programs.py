@@ -328,7 +328,7 @@ class ForkedProgram:
             except FrameTooLargeError as error:
                 raise ValueError(f"the program and its input are too long to send: {error}") from None
             except OSError as error:
-                raise EnvironmentUnavailableError(f"no program could be requested: {error}") from error
+                raise EnvironmentUnavailableError(f"the request for a program failed: {error}") from error
             ours.pop_all()
             return program
 

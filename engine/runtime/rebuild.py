@@ -76,7 +76,7 @@ SEARCH_SECONDS: Final = 60.0
 """Time of the search for single failing steps after the first loss of a worker."""
 KEPT_SENTENCES: Final = 200
 """Sentences in one report; the rest is a count."""
-_LATE: Final = "was left out, because it follows a failed statement and the search for others ran out of time"
+_LATE: Final = "was left out, because it follows a failed statement and the time limit was reached"
 _SENTENCE_CHARS: Final = 500
 _NAME_CHARS: Final = 80
 _SHOWN_NAMES: Final = 20
@@ -92,7 +92,7 @@ class FailedStep(Struct, frozen=True):
     """
 
     position: int | None
-    fault: Literal["ended the worker", "left Python unusable in its process"] = "left Python unusable in its process"
+    fault: Literal["ended the worker", "broke its Python process"] = "broke its Python process"
     is_loading: bool = False
     is_unclear: bool = False
 

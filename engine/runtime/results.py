@@ -412,7 +412,7 @@ class ServerHelp(Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         tools, resources = len(self.tools), len(self.resources)
         first = (
-            f"The MCP server {self.server!r}: {tools} {plural(tools, 'tool')}, called as"
+            f"The MCP server {self.server!r} has {tools} {plural(tools, 'tool')}, called as"
             f" {self.module}.tool(argument=value), and {resources} {plural(resources, 'resource')}."
         )
         said = [self.instructions.strip()] if self.instructions.strip() else []

@@ -40,8 +40,8 @@ SWITCHED_OFF: Final = "the setting sandbox is off"
 MOST_APPEARED: Final = 100
 """How many new files of a statement are looked at and named."""
 SHUT: Final = (
-    "{path} is not readable, so Rewindow cannot find files in it that other programs run, and "
-    "statements could change them; {advice}"
+    "{path} is not readable, so Rewindow cannot find files in it that other programs run. Statements "
+    "could change such files; {advice}"
 )
 TOO_LONG: Final = (
     "{path} is too large to find all files in it that other programs run, and statements could "

@@ -47,7 +47,7 @@ _COMPARED: Final = 64 << 20
 """The largest file, in bytes, that is compared with an editor's text, and that a tool changes."""
 _LAG_SECONDS: Final = 10.0
 _UNANSWERED: Final = "may have unsaved changes in the editor, which did not answer in time"
-_ADVICE: Final = "nothing was written. Ask the user to save and close it; then view it again"
+_ADVICE: Final = "nothing was written. Ask the user to save and close the file; then view it again"
 
 
 @dataclass(frozen=True, slots=True)

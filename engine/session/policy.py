@@ -124,7 +124,7 @@ OPTIONS: Final[dict[str, OptionRow]] = {
             name="while_running",
             title="While running",
             text="What happens to a prompt during a running turn",
-            values={"queue": "It waits for the end of the turn", "steer": "It joins the running turn"},
+            values={"queue": "Prompts wait for the end of the turn", "steer": "Prompts join the running turn"},
             default="queue",
         ),
         OptionRow(
@@ -288,7 +288,7 @@ NOT_LEGIBLE: Final = (
     "The user was not asked about this {}: it contains a secret with quotation marks, line breaks or escapes, and a "
     "question cannot show these."
 )
-HIDDEN_QUOTING: Final = "it adds a secret with quotation marks, line breaks or escapes, which *** replaces with it"
+HIDDEN_QUOTING: Final = "the text adds a secret with quotation marks, line breaks or escapes, which *** also hides"
 _NOBODY: Final = "This {} needs permission, but no user can be asked here, so it was not done."
 
 

@@ -203,9 +203,9 @@ def _check_chosen(
     here = os.path.realpath(cwd or ".")
     beyond = [path for path in named if not is_inside(os.path.realpath(path), (here,))]
     if beyond:
-        where = f"{printable(beyond[0])}, which only its file says"
         raise InvalidRequestError(
-            f"session {session_id} was imported, and its file names the directory {where}; start there to allow this"
+            f"session {session_id} was imported, and only its file names the directory {printable(beyond[0])};"
+            " start there to allow this"
         )
 
 

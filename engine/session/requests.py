@@ -175,7 +175,7 @@ class ReplayReport(Struct, frozen=True, kw_only=True):
     def _summary(self) -> str:
         ran, differ = len(self.executions), len({each.execution_id for each in self.divergences})
         found = f"{differ} {'differs' if differ == 1 else 'differ'}" if differ else "none differs"
-        end = "" if self.outcome == "completed" else " It ended early."
+        end = "" if self.outcome == "completed" else " The replay ended early."
         detail = f" {self.detail[:1].upper()}{self.detail[1:]}." if self.detail else ""
         state = "now has the new results" if self.is_kept else "is unchanged"
         again = f"{ran} {plural(ran, 'statement')} ran again, {_HOW[self.mode]}: {found}."
@@ -241,7 +241,7 @@ def no_such_statement(cells: Sequence[Cell], text: str) -> str:
     """Return a sentence for a person who named an unknown statement."""
     if not cells:
         return "No statement has run yet."
-    there = "the only one is 1" if len(cells) == 1 else f"the statements are numbered from 1 to {len(cells)}"
+    there = "the only statement is 1" if len(cells) == 1 else f"the statements are numbered from 1 to {len(cells)}"
     return f"There is no statement {cut_line(printable(text), _SHOWN_CHARS)}; {there}."
 
 

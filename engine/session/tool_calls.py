@@ -454,9 +454,8 @@ class ToolCalls:
         line = marked_line(change.before or b"", change.after) if self._context.parts.redactor else None
         if line is not None:
             raise ValueError(
-                f"line {line} of the new text contains `***` in place of a hidden secret, and writing "
-                "it would destroy the secret. Change other lines with edit(), or copy the secret by "
-                "code"
+                f"line {line} of the new text contains `***` in place of a hidden secret. Writing it "
+                "would destroy the secret. Change other lines with edit(), or copy the secret by code"
             )
 
     def _record(self, call: ToolCallId, change: Change, contents: Sequence[_Content]) -> FileWritten:

@@ -194,7 +194,7 @@ class Input(Enum):
     """An outcome as the machine sees it, refined by what the turn remembers."""
 
     BEGIN = "the turn begins"
-    BEGIN_OPENING = "the turn begins, with something to open"
+    BEGIN_OPENING = "the turn begins, with attachments to open"
     TICKED = "the tick is done"
     TICKED_LAST = "the tick is done, and no model call is left"
     FULL = "the context is full"
@@ -210,7 +210,7 @@ class Input(Enum):
     REJECTED = "the user rejects the statement"
     DISMISSED = "the user closes the question without deciding"
     RAN = "the statement ended"
-    RAN_OPENING = "the statement ended, and there is more to open"
+    RAN_OPENING = "the statement ended, and more attachments remain"
     STEERED = "the user steers"
     FAILED = "the effect failed"
     ABORTED = "the effect was abandoned"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # loaded after the client has its first response
     from engine import Display
     from mcp_tools.client_session import ClientSession, HandleKind, Handles
 
-NO_HANDLES: Final = "No handles. `view` with a path opens one."
+NO_HANDLES: Final = "No handles are open. `view` with a path opens a view."
 _LIST_TOKENS: Final = 2000
 _VIEW_TOKENS: Final = 2000
 _GROUP_TOKENS: Final = 4000

@@ -62,7 +62,7 @@ def played(folder: Path, server: LlmServer) -> list[str]:
         agent.initialize()
         agent.call("session/load", {"sessionId": session, "cwd": str(project), "mcpServers": []})
         prompts = play(agent, server, session, "[v.Render().text for v in (log, kept, seldom)]")
-        assert "; compared with what statement 1 shows\n" in tail(prompts[0])
+        assert "; compared with the text in statement 1 shows\n" in tail(prompts[0])
         assert "-one\n+five" in tail(prompts[0])
         assert result(prompts[-1]) == str(["1\tfive\n", "1\tone\n", "1\tone\n"])
         return [*tails, *map(tail, prompts)]

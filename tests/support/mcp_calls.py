@@ -127,7 +127,7 @@ LISTED: Final = Ask(
 )
 ESSENTIAL: Final[Sequence[Ask]] = (
     LISTED,
-    _call("view", {}, "No handles. `view` with a path opens one."),
+    _call("view", {}, "No handles are open. `view` with a path opens a view."),
     _call(
         "view",
         {"path": "src/app.py", "name": "Main_view", "tokens": 300, "follow": True},

@@ -187,7 +187,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-CANCEL-007",
         "advisory",
-        "A cancel in one session does not affect a turn in another.",
+        "A cancel in one session does not affect a turn in another session.",
         schema("/$defs/StopReason/oneOf/4", _BY_CLIENT),
         _next_turn_unaffected,
         scenario="cancel-other-session",

@@ -129,7 +129,7 @@ REQUIREMENTS: Final = (
         "advisory",
         "Error messages of the agent are one line and not empty.",
         schema("/$defs/Error/properties/message", "The message should be limited to a concise single sentence."),
-        every(_errors, _wordy, lambda: skipped("the agent answered nothing with an error")),
+        every(_errors, _wordy, lambda: skipped("the agent sent no error")),
         violation='"message":"Traceback (most recent call last):\\n  File ..."',
     ),
     Requirement(

@@ -359,6 +359,6 @@ SCENARIOS: Final = (
     Scenario("image", "Prompts with an image.", _run_image),
     Scenario("audio", "Prompts with audio.", _run_audio),
     Scenario("embedded-resource", "Prompts with an embedded resource.", _run_resource),
-    Scenario("unknown-session", "Prompts in an unknown session, then in an open one.", _run_unknown_session),
+    Scenario("unknown-session", "Prompts in an unknown session, then in an open session.", _run_unknown_session),
     Scenario("prompt-nulls", "Prompts with null wherever the schema allows it.", _run_optional_nulls),
 )

@@ -333,7 +333,7 @@ def only_if_advertised(method: str, path: str) -> Judge:
         requests = traffic.requests(SIDE, method)
         for request in requests:
             if not agent_advertises(traffic, path):
-                return failed(f"{method} was called, and {path} is not advertised", request.index)
+                return failed(f"{method} was called, but {path} is not advertised", request.index)
         # Every turn of an agent without capabilities shows that the client does not use them.
         return PASS if requests or traffic.requests(SIDE, "session/prompt") else not_tested("the client sent no prompt")
 

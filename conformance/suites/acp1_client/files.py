@@ -321,5 +321,5 @@ SCENARIOS: Final = (
         "read-file", "Reads a whole file, a file from a given line, a few lines, and a missing file.", InTurn(_run_read)
     ),
     Scenario("read-files-at-once", "Reads three files at the same time.", InTurn(_run_read_many)),
-    Scenario("write-file", "Writes a new file, and an existing one.", InTurn(_run_write)),
+    Scenario("write-file", "Writes a new file, and an existing file.", InTurn(_run_write)),
 )

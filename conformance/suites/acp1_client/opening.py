@@ -54,7 +54,7 @@ _SESSION_METHODS: Final = ("session/new", "session/load", "session/resume", "ses
 def _first(traffic: Traffic) -> Verdict:
     called = [message for message in traffic.sent(SIDE) if message.method and not message.method.startswith("_")]
     if not called:
-        return not_tested("the client called nothing")
+        return not_tested("the client called no method")
     if called[0].method != "initialize":
         return failed(f"the client begins with {called[0].method}", called[0].index)
     return PASS

@@ -117,14 +117,14 @@ def _known_cancel(traffic: Traffic) -> Verdict:
     for cancel in cancels:
         if session_of(cancel) not in session_ids(traffic):
             return failed(f"the cancel names the unknown session {session_of(cancel)!r}", cancel.index)
-    return PASS if cancels else skipped("the client cancelled nothing")
+    return PASS if cancels else skipped("the client cancelled no turn")
 
 
 def _no_request(traffic: Traffic) -> Verdict:
     for request in traffic.requests(SIDE, "session/cancel"):
         return failed("session/cancel has an id, which makes it a request", request.index)
     done = traffic.notifications(SIDE, "session/cancel")
-    return PASS if done else skipped("the client cancelled nothing")
+    return PASS if done else skipped("the client cancelled no turn")
 
 
 def _after_cancel(then: Callable[[Traffic], Verdict]) -> Callable[[Traffic], Verdict]:
@@ -142,7 +142,7 @@ def _takes_more(traffic: Traffic) -> Verdict:
         return PASS
     if traffic.marks("output-closed"):
         return failed("the client closed the connection before its turn had ended")
-    return skipped("the client answers no unknown request, so nothing shows whether it keeps working")
+    return skipped("the client does not answer unknown requests, so the suite cannot tell whether it keeps working")
 
 
 _MUST = "The Client **MUST** respond to all pending `session/request_permission` requests with the `cancelled` outcome."

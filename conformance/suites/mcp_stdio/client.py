@@ -401,7 +401,7 @@ def when(label: str, judge: Judge) -> Judge:
         if traffic.marks(label):
             return judge(traffic)
         stopped = traffic.marks("stopped")
-        return skipped(str(stopped[0].value) if stopped else "no such message was sent")
+        return skipped(str(stopped[0].value) if stopped else "no message of this kind was sent")
 
     return judged
 
@@ -417,7 +417,7 @@ def notifications_fit_schema(shapes: dict[str, str]) -> Judge:
         problems = [check(message.object.get("params", {})) for check in checks]
         return f"the params of {message.method}: {problems[-1]}" if all(problems) else ""
 
-    return every(found, problem, lambda: skipped("the server sent no such notification"))
+    return every(found, problem, lambda: skipped("the server sent no notification of this kind"))
 
 
 @cache

@@ -245,8 +245,8 @@ def _run_levels(driver: Driver) -> None:
 
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (
-    *in_both("resources", "Reads listed resources, and an unknown one.", _run_resources),
-    *in_both("prompts", "Gets listed prompts, one without its argument, and an unknown one.", _run_prompts),
+    *in_both("resources", "Reads listed resources, and an unknown resource.", _run_resources),
+    *in_both("prompts", "Gets listed prompts, a prompt without its argument, and an unknown prompt.", _run_prompts),
     *in_both("completions", "Requests completions of prompts and templates.", _run_completions),
-    Scenario("levels", "Sets log levels, including an unknown one.", _run_levels),
+    Scenario("levels", "Sets log levels, including an unknown level.", _run_levels),
 )

@@ -78,7 +78,7 @@ def _fails(label: str, text: str) -> Judge:
         for request in calls:
             if not _is_error(request):
                 return failed(f"{request.params.get('name')} {text} succeeded", *evidence(request))
-        return PASS if calls else skipped("no such call was answered")
+        return PASS if calls else skipped("no call of this kind was answered")
 
     return judge
 
@@ -389,6 +389,6 @@ def _run_at_once(driver: Driver) -> None:
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (
     *in_both("calls", "Calls tools, with more requests after each call in the same write.", _run_calls),
-    *in_both("wrong-calls", "Calls an unknown tool, and one with wrong arguments.", _run_wrong),
+    *in_both("wrong-calls", "Calls an unknown tool, and a tool with wrong arguments.", _run_wrong),
     Scenario("at-once", "Sends ten requests without waiting, including calls.", _run_at_once),
 )

@@ -176,7 +176,7 @@ def _results(traffic: Traffic) -> list[Message]:
 
 
 def _none() -> Verdict:
-    return skipped(f"nothing was answered in version {MODERN}")
+    return skipped(f"the server sent no result in version {MODERN}")
 
 
 def _type_problem(extensions: bool) -> Judge:
@@ -216,7 +216,7 @@ def _codes(traffic: Traffic) -> Verdict:
             return failed(f"the code {code} belongs to earlier versions", message.index)
         if isinstance(code, int) and code in _RESERVED and code not in _DEFINED:
             return failed(f"the code {code} is reserved, and this version does not define it", message.index)
-    return PASS if errors else skipped(f"nothing was answered with an error in version {MODERN}")
+    return PASS if errors else skipped(f"the server sent no error in version {MODERN}")
 
 
 def _asks_nothing(traffic: Traffic) -> Verdict:

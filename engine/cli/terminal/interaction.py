@@ -361,7 +361,7 @@ class AskingForms:
 _CONSENT: Final = Field(name="consent", type="boolean", is_required=True)
 """Asked in place of a form without fields."""
 _KEYS: Final = "Enter sends, Meta-Enter adds a line, Ctrl-C cancels, Ctrl-D leaves: /help"
-_NO_MODEL: Final = "No model is set, so what you type runs as Python. --model sets one."
+_NO_MODEL: Final = "No model is set, so your input runs as Python. --model sets a model."
 _MODEL: Final = "type a task for it."
 
 

@@ -60,7 +60,7 @@ def _help() -> str:
         return _HELP.format(extra="")
     from ...core.installation import extra_command  # because this is rare, and it reads files
 
-    return _HELP.format(extra=f"\nFirst install what it needs: {extra_command('providers')}")
+    return _HELP.format(extra=f"\nFirst install the packages for models: {extra_command('providers')}")
 
 
 def statement_in(text: str) -> str | None:

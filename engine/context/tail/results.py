@@ -73,7 +73,9 @@ def printed_text(stdout: str, stderr: str) -> str:
 def _stream(captured: Captured) -> str:
     if not captured.total_bytes:
         return ""
-    tail = f"\n[... {captured.total_bytes} bytes in all, the first 64 KiB are kept]" if captured.truncated else ""
+    tail = (
+        f"\n[... {captured.total_bytes} bytes in total; only the first 64 KiB are saved]" if captured.truncated else ""
+    )
     return captured.text + tail
 
 

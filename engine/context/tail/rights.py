@@ -22,7 +22,7 @@ _IN_ASK: Final = (
     "Other file changes by Python code, and all commands, need permission in mode ask and are "
     "refused in mode plan. Databases, C code and started programs cannot write elsewhere."
 )
-_IN_AUTO: Final = "Commands run in it too; bash(command, outside=True) asks the user to run one outside."
+_IN_AUTO: Final = "Commands run in the sandbox too; bash(command, outside=True) asks the user to run a command outside."
 
 
 def rights_phrase(rights: DomainEntered | RebuildSubject | Rights) -> str:

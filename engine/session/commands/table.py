@@ -107,8 +107,9 @@ COMMANDS: Final[dict[str, Command]] = {
             "timeline",
             "[N | N.M | --tag NAME]",
             "number of a statement, or --tag and a tag",
-            "List the statements that ran; with N, show statement N and its result; with N.M, its execution M and the "
-            "differences from the one before; with --tag, list those with this tag",
+            "List the statements that ran; with N, show statement N and its result; with N.M, its "
+            "execution M and the differences from the previous execution; with --tag, list only "
+            "statements with this tag",
             glancing(timeline_glance),
             timeline_glance,
             "statement",
@@ -222,8 +223,8 @@ COMMANDS: Final[dict[str, Command]] = {
             "edit",
             "K [J] [--live]",
             "the number of a statement, and on the next lines the statement to run in its place",
-            "Run another statement in place of K, on a new branch, then the later ones up to J or "
-            "the last, with the recorded answers of their tools; with --live, tools have effects "
+            "Run another statement in place of K, on a new branch, then the later statements up to J "
+            "or the end, with the recorded answers of their tools; with --live, tools have effects "
             "again",
             edit,
             takes="edit",

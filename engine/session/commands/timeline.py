@@ -41,7 +41,7 @@ from .files import left_sentence, would_lines
 
 NO_FILES_TO_RESTORE: Final = "No files would be restored."
 _SHOWN_CHARS: Final = 20
-_REBUILT: Final = "the namespace is rebuilt when it is needed next"
+_REBUILT: Final = "the namespace is rebuilt at its next use"
 
 
 async def branch(context: CommandContext, argument: str) -> str:
@@ -50,7 +50,7 @@ async def branch(context: CommandContext, argument: str) -> str:
     name, *options = argument.split()
     wrong = _wrong(options, (KEEP_FILES,))
     if wrong:
-        raise InvalidRequestError(f"`/branch NAME` takes {code_span(KEEP_FILES)} alone, and not {wrong}.")
+        raise InvalidRequestError(f"`/branch NAME` accepts only {code_span(KEEP_FILES)}, not {wrong}.")
     return await switch_to(context, SwitchRequest(name, KEEP_FILES not in options))
 
 
@@ -67,7 +67,7 @@ async def rewind(context: CommandContext, argument: str) -> str:
     wrong = _wrong(options, (KEEP_FILES, KEEP_CONVERSATION, DRY_RUN)) or _wrong(numbers[1:])
     if wrong:
         keeping = f"{code_span(KEEP_FILES)}, {code_span(KEEP_CONVERSATION)} and {code_span(DRY_RUN)}"
-        raise InvalidRequestError(f"`/rewind K` takes {keeping} alone, and not {wrong}.")
+        raise InvalidRequestError(f"`/rewind K` accepts only {keeping}, not {wrong}.")
     statement = statement_number(numbers[0]) if numbers else None
     if statement is None:
         raise InvalidRequestError(no_such_statement(context.cells, numbers[0] if numbers else argument))
@@ -110,7 +110,7 @@ def _undone(before: Sequence[Cell], after: Sequence[Cell]) -> str:
     if not ran:
         return ""
     which = f"Statement {ran[0]}" if len(ran) == 1 else f"Statements {ran[0]} to {ran[-1]}"
-    return f" {which} ran again after that; this is undone, too."
+    return f" {which} ran again later; these runs are undone too."
 
 
 def _left_out(statement: int, last: int) -> str:
@@ -134,8 +134,8 @@ def _files_sentence(context: CommandContext, gone: MoveResult) -> str:
     if not written:
         return "No files needed restoring."
     if written == 1:
-        return "1 file has been written since, and is left unchanged."
-    return f"{written} files have been written since, and are left unchanged."
+        return "1 file was written later, and stays unchanged."
+    return f"{written} files were written later, and stay unchanged."
 
 
 def _lines(rows: Sequence[BranchRow]) -> Sequence[str]:
@@ -238,7 +238,7 @@ async def omit(context: CommandContext, argument: str) -> str:
         return no_such_statement(cells, argument)
     await context.runtime.omit(cell.statement.statement_id, not cell.omitted)
     now = "is left out of the namespace" if cell.omitted else "is in the namespace again"
-    return f"Statement {argument} {now}, which is rebuilt when it is needed next. `/omit {argument}` takes this back."
+    return f"Statement {argument} {now}, which is rebuilt at its next use. `/omit {argument}` takes this back."
 
 
 def _one_statement(cells: Sequence[Cell], argument: str) -> str:
@@ -356,11 +356,11 @@ def diff_lines(diff: BranchDiff, cwd: str) -> Sequence[str]:
     )
     lines = [f"{left} and {right} have {common} in common."]
     for name, cells in ((left, diff.left_cells), (right, diff.right_cells)):
-        lines += _listed(f"On {name} alone:", map(_cell, cells))
+        lines += _listed(f"Only on {name}:", map(_cell, cells))
     lines += _listed("Names that differ:", (_name(each, left, right) for each in diff.names))
     lines += _listed("Files that differ:", (_file(each, left, right, cwd) for each in diff.files))
     if len(lines) == 1:
-        lines.append("They do not differ.")
+        lines.append("The branches do not differ.")
     return lines
 
 
@@ -386,7 +386,7 @@ def _file(each: Differing, left: str, right: str, cwd: str) -> str:
     path = code_span(printable(os.path.relpath(each.name, cwd)))
     if each.left is not None and each.right is not None:
         return f"{path}: different content"
-    return f"{path}: on {left if each.right is None else right} alone"
+    return f"{path}: only on {left if each.right is None else right}"
 
 
 # --- /replay and /edit ------------------------------------------------------------------------------------------------

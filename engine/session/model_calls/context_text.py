@@ -143,7 +143,7 @@ def breakdown_text(heading: str, parts: Breakdown) -> str:
     blocks = [f"{heading} {_whole(parts)}", _sections(parts)]
     if parts.nodes:
         blocks += [
-            f"Of these tokens, by handle (a view of a file, or a group of such){_of_all(parts)}:",
+            f"Tokens by handle (a view of a file, or a group of views){_of_all(parts)}:",
             _nodes(parts),
         ]
     legend = [] if parts.changes is None else _legend(parts)

@@ -101,7 +101,7 @@ class Editing:
         try:
             compile(request.source, f"<statement {first}>", "exec", dont_inherit=True)
         except (SyntaxError, ValueError) as error:
-            raise InvalidRequestError(f"That is not Python: {error}. Nothing has changed.") from None
+            raise InvalidRequestError(f"The new statement is not Python: {error}. Nothing has changed.") from None
         edited, *behind = self._timeline.cells[first - 1 : last]
         behind = [cell for cell in behind if runs_anew(cell)]
         lost = next((cell.statement.index for cell in behind if cell.statement.withheld), None)

@@ -50,7 +50,7 @@ from .left_files import ONLY_COPY, Claims, OnlyCopies, leaving, why_protected, w
 from .merging import Merger
 
 T = TypeVar("T")
-_INTERRUPTED: Final = RunStop(reason="interrupted", cause="cancelled", detail="another branch goes on from here")
+_INTERRUPTED: Final = RunStop(reason="interrupted", cause="cancelled", detail="another branch continues from here")
 
 
 class Destination(NamedTuple):

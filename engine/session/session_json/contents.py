@@ -15,9 +15,9 @@ from ...log.redaction import Redactor
 from .document import SessionDocument
 from .shapes import Content
 
-MISSING: Final = "the store no longer has it"
-BINARY: Final = "it is not text"
-SECRET: Final = "it contains a secret"  # noqa: S105
+MISSING: Final = "the store no longer has the content"
+BINARY: Final = "the content is not text"
+SECRET: Final = "the content contains a secret"  # noqa: S105
 
 
 class Contents:

@@ -83,7 +83,7 @@ def _choices(given: object) -> tuple[Choice, ...]:
             raise ValueError(f"ask(): choice {number} has {len(text):,} characters; the limit is {LONGEST_CHOICE:,}")
         shown = legible_line(text)
         if shown in seen:
-            raise ValueError(f"ask(): the choice {cut_line(repr(text), _SHOWN)} is there twice")
+            raise ValueError(f"ask(): the choice {cut_line(repr(text), _SHOWN)} appears twice")
         seen.add(shown)
     return tuple(Choice(text, text) for text in cast("list[str]", texts))
 

@@ -61,11 +61,11 @@ MOST_RECORDED: Final = 20_000
 """Changes of one act that are recorded. If there are more, none is undone, because a part could be worse."""
 NOT_COMPARED: Final = "changes in {} are not recorded and cannot be undone: {}"
 NOT_CERTAIN: Final = "the file may be older, or moved from a place that is not compared"
-TOO_MANY: Final = f"this changed more than {MOST_RECORDED:,} files, so not all of them could be undone"
+TOO_MANY: Final = f"the action changed more than {MOST_RECORDED:,} files, so not all of them could be undone"
 AMBIGUOUS: Final = "another file has the same name except for bytes that are not UTF-8"
 SHARED: Final = "another session ran something here at the same time, so the change may not be this session's"
 SAVED: Final = "the file was saved in the editor meanwhile, so the change may be yours"
-CUT_SHORT: Final = "the agent ended before this did, so others may have changed the file since"
+CUT_SHORT: Final = "the agent ended before the action, so others may have changed the file since"
 NONE_UNDONE: Final = "an undo leaves all of these files unchanged"
 NONE_CHANGED: Final = "none changed"
 MOVED: Final = "git references, which an undo leaves unchanged: {}"
@@ -293,7 +293,7 @@ class TreeComparison:
             try:
                 before = baseline.cut_short(self._parts.session_id)
             except sqlite3.Error as error:
-                logger.warning("cannot tell what an interrupted act changed in %s: %s", root, error)
+                logger.warning("cannot find the changes of an interrupted action in %s: %s", root, error)
                 continue
             if before is not None and (after := self._snapshot(root, baseline)) is not None:
                 maker.add(baseline, before, after, 0, doubt=CUT_SHORT)

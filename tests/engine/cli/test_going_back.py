@@ -119,7 +119,7 @@ def test_session_goes_back_and_branches_are_listed_and_compared(empty: Home, pro
     assert rows[1] == {"branch": "b1", "parent": "main", "shared": 2, "statements": 2, "active": False}
     assert is_documented("branches", rows[1])
     lines = empty.run("diff", session, "main", "b1").stdout.splitlines()
-    assert lines[:3:2] == ["`main` and `b1` have statements 1 to 2 in common.", "On `main` alone:"]
+    assert lines[:3:2] == ["`main` and `b1` have statements 1 to 2 in common.", "Only on `main`:"]
     assert lines[4].startswith("- statement 3. `x = 3 …` (ok, ")
     found = json.loads(empty.run("diff", session, "main", "b1", "--json").stdout)
     assert found["shared"] == 2

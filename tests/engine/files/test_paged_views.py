@@ -108,7 +108,9 @@ def test_levels_that_need_the_whole_text_say_alternatives(desk: Desk) -> None:
     assert desk.shown("show(v, lod=3)") == "(unchanged since statement 1)\n"
     said = "(2,000 lines, 68,000 bytes, too large to be shown whole; SetTokens(2000) shows a part)\n"
     assert desk.shown("show(v, tokens=All)") == said
-    with pytest.raises(ValueError, match=r"Scroll\(delta_tokens=n\) goes up to 1,000,000 in a file of that size"):
+    with pytest.raises(
+        ValueError, match=r"Scroll\(delta_tokens=n\) moves at most 1,000,000 tokens in a file of this size"
+    ):
         desk.run("v.Scroll(tokens=2_000_000)")
     assert desk.shown("w = view('big.log', lod=3)").startswith("(not shown before")
     for budget in range(1, 30):

@@ -209,7 +209,7 @@ async def test_execution_that_breaks_python_alone_is_left_out(b: WorkerBench, br
         past("y = x + 1", label="<after>"),
         past("z = y + 1", label="<last>"),
     )
-    assert restored.divergences == ("<breaking> left Python unusable in its process and was left out",)
+    assert restored.divergences == ("<breaking> broke its Python process and was left out",)
     assert await b.value("x, y, z") == "(1, 2, 3)"
 
 

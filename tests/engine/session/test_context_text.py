@@ -37,7 +37,7 @@ results          190  ██      what it returned  /compact
 feed              10  ▏       what has changed  (until read)
 ```
 
-Of these tokens, by handle (a view of a file, or a group of such):
+Tokens by handle (a view of a file, or a group of views):
 
 ```text
 handle  tokens     budget  shows      what changes it
@@ -57,7 +57,7 @@ results          190  ██      what it returned
 feed              10  ▏       what has changed
 ```
 
-Of these tokens, by handle (a view of a file, or a group of such):
+Tokens by handle (a view of a file, or a group of views):
 
 ```text
 handle  tokens     shows
@@ -132,9 +132,9 @@ def test_overlong_path_keeps_its_end() -> None:
 @pytest.mark.parametrize(
     ("node_count", "said"),
     [
-        (3, "(a view of a file, or a group of such):"),
-        (1_204, "(a view of a file, or a group of such), the 3 largest of 1,204:"),
-        (None, "(a view of a file, or a group of such), the 3 largest:"),
+        (3, "(a view of a file, or a group of views):"),
+        (1_204, "(a view of a file, or a group of views), the 3 largest of 1,204:"),
+        (None, "(a view of a file, or a group of views), the 3 largest:"),
     ],
 )
 def test_partial_list_of_handles_says_so(node_count: int | None, said: str) -> None:

@@ -144,8 +144,8 @@ async def test_an_edit_leaves_a_conversation_without_anomalies(opened: Opened) -
         (9, "1", None, "There is no statement 9; the statements are numbered from 1 to 5."),
         (3, "1", 2, "Statement 3 comes after statement 2"),
         (3, " \n", None, "The statement to run in place of 3 is missing: write it on the lines after"),
-        (3, "x =", None, "That is not Python: invalid syntax"),
-        (3, "x = '\0'", None, "That is not Python"),
+        (3, "x =", None, "The new statement is not Python: invalid syntax"),
+        (3, "x = '\0'", None, "The new statement is not Python"),
     ],
 )
 async def test_what_cannot_be_edited_changes_nothing(

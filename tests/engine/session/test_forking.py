@@ -203,7 +203,7 @@ async def test_only_somebody_here_says_that_it_works_elsewhere(
     store = MemoryStore(FixedClock())
     await imported(tmp_path, cwd.format(project), [each.format(project) for each in directories], store)
     async with sessions_of(tmp_path / "here", store) as sessions:
-        with pytest.raises(InvalidRequestError, match="was imported, and its file names the directory /"):
+        with pytest.raises(InvalidRequestError, match="was imported, and only its file names the directory /"):
             await sessions.load(NEW)
         session = await sessions.load(NEW, str(project), [])
         assert (session.cwd, session.directories) == (str(project), ())

@@ -49,20 +49,20 @@ async def test_many_branches_list_first_active_and_newest(tmp_path: Path) -> Non
 async def test_unknown_statement_branch_or_option_changes_nothing(session: Session) -> None:
     await session.cell("x = 1")
     for text, answer in (
-        ("/rewind 2", "There is no statement 2; the only one is 1."),
-        ("/rewind -1", "There is no statement -1; the only one is 1."),
-        ("/rewind " + "9" * 40, "There is no statement 9999999999999999999…; the only one is 1."),
-        ("/rewind \x1b[2J", "There is no statement \\x1b[2J; the only one is 1."),
+        ("/rewind 2", "There is no statement 2; the only statement is 1."),
+        ("/rewind -1", "There is no statement -1; the only statement is 1."),
+        ("/rewind " + "9" * 40, "There is no statement 9999999999999999999…; the only statement is 1."),
+        ("/rewind \x1b[2J", "There is no statement \\x1b[2J; the only statement is 1."),
         ("/branch b1", "There is no branch b1. The branches are main."),
         ("/branch \x1b[2J", "There is no branch \\x1b[2J. The branches are main."),
         ("/branch main", "branch main is active already; the branches are main"),
-        ("/rewind --keep-files", "There is no statement --keep-files; the only one is 1."),
-        ("/rewind 1 2", "`/rewind K` takes `--keep-files`, `--keep-conversation` and `--dry-run` alone, and not `2`."),
+        ("/rewind --keep-files", "There is no statement --keep-files; the only statement is 1."),
+        ("/rewind 1 2", "`/rewind K` accepts only `--keep-files`, `--keep-conversation` and `--dry-run`, not `2`."),
         (
             "/rewind 1 --files",
-            "`/rewind K` takes `--keep-files`, `--keep-conversation` and `--dry-run` alone, and not `--files`.",
+            "`/rewind K` accepts only `--keep-files`, `--keep-conversation` and `--dry-run`, not `--files`.",
         ),
-        ("/branch main --files", "`/branch NAME` takes `--keep-files` alone, and not `--files`."),
+        ("/branch main --files", "`/branch NAME` accepts only `--keep-files`, not `--files`."),
     ):
         assert await answer_to(session, text) == answer
     with pytest.raises(InvalidRequestError, match="There is no statement 2"):
@@ -191,7 +191,7 @@ async def test_statements_names_and_files_that_differ_are_listed(tmp_path: Path)
         await ran(session, "x.append(3); del gone\nw = write('a', 'b1'); w = write('b', '1'); w = None")
         lines = (await answer_to(session, "/diff main")).splitlines()
         assert lines[0] == "`main` and `b1` have statement 1 in common."
-        assert lines[2:5:2] == ["On `main` alone:", lines[4]]
+        assert lines[2:5:2] == ["Only on `main`:", lines[4]]
         assert lines[4].startswith("- statement 2. `x.append(2); own = 'main' …` (ok, ")
         assert lines[8].startswith("- statement 2. `x.append(3); del gone …` (ok, ")
         assert lines[9:] == [
@@ -205,11 +205,11 @@ async def test_statements_names_and_files_that_differ_are_listed(tmp_path: Path)
             "Files that differ:",
             "",
             "- `a`: different content",
-            "- `b`: on `b1` alone",
-            "- `only`: on `main` alone",
+            "- `b`: only on `b1`",
+            "- `only`: only on `main`",
         ]
         swapped = (await answer_to(session, "/diff b1 main")).splitlines()
-        assert swapped[-3:] == [lines[-3], "- `b`: on `b1` alone", "- `only`: on `main` alone"]
+        assert swapped[-3:] == [lines[-3], "- `b`: only on `b1`", "- `only`: only on `main`"]
         assert swapped[-7] == "- `x`: `[1, 3]` on `b1`, `[1, 2]` on `main`"
         for text, answer in (
             ("/diff x", "There is no branch x. The branches are main, b1."),
@@ -221,4 +221,7 @@ async def test_statements_names_and_files_that_differ_are_listed(tmp_path: Path)
 
 async def test_branches_that_are_alike_differ_in_nothing() -> None:
     alike = BranchDiff(BranchId("main"), BranchId("b1"), 2, (), (), (), ())
-    assert diff_lines(alike, "/") == ["`main` and `b1` have statements 1 to 2 in common.", "They do not differ."]
+    assert diff_lines(alike, "/") == [
+        "`main` and `b1` have statements 1 to 2 in common.",
+        "The branches do not differ.",
+    ]

@@ -97,7 +97,7 @@ async def test_conversation_namespace_and_files_go_back_together_and_over_again(
     async with written(tmp_path) as session:
         assert files(session) == AFTER[3]
         assert await answer_to(session, "/rewind 1") == (
-            "This is now branch `b1`, with 1 statement; the namespace is rebuilt when it is needed next."
+            "This is now branch `b1`, with 1 statement; the namespace is rebuilt at its next use."
         )
         assert (files(session), await n(session)) == (AFTER[1], "1")
         ended = await session.rewind(0)
@@ -193,9 +193,9 @@ async def test_rewind_undoes_a_later_live_replay(tmp_path: Path) -> None:
         assert (await session.cell("where")).value == "5"
         assert "Statements 2 to 3 ran" not in await answer_to(session, "/rewind 1")
         await session.switch("main")
-        assert "Statement 2 ran again after that; this is undone, too." in await answer_to(session, "/rewind 2")
+        assert "Statement 2 ran again later; these runs are undone too." in await answer_to(session, "/rewind 2")
         await session.switch("main")
-        assert "Statements 4 to 5 ran again after that" in await answer_to(session, "/rewind 5")
+        assert "Statements 4 to 5 ran again later" in await answer_to(session, "/rewind 5")
         assert (await session.cell("where")).value == "4"
 
 
@@ -213,7 +213,7 @@ async def test_repeated_rewind_into_a_run_leaves_files_alone(tmp_path: Path) -> 
 async def test_files_can_stay(tmp_path: Path, k: int) -> None:
     async with written(tmp_path) as session:
         answer = await answer_to(session, f"/rewind --keep-files {k}")
-        count = {0: "4 files have been written since, and are left unchanged.", 2: "2 files have been written since"}
+        count = {0: "4 files were written later, and stay unchanged.", 2: "2 files have been written since"}
         assert count.get(k, "No files needed restoring.") in answer
         assert files(session) == AFTER[3]
         assert not [event for event in session.events if isinstance(event, RewindBegun | Rewound)]
@@ -227,7 +227,7 @@ async def test_files_can_stay(tmp_path: Path, k: int) -> None:
 async def test_the_conversation_can_stay(tmp_path: Path) -> None:
     async with written(tmp_path) as session:
         assert await answer_to(session, "/rewind 1 --keep-conversation") == (
-            "Statements 2 to 3 are left out, and the namespace is rebuilt when it is needed next "
+            "Statements 2 to 3 are left out, and the namespace is rebuilt at its next use "
             "(`/omit 2` puts one back); the conversation is unchanged."
         )
         assert (files(session), await n(session)) == (AFTER[1], "1")

@@ -185,7 +185,7 @@ def _picture(name: str, data: bytes, media_type: str) -> RichForm:
 
 
 def _too_large(name: str, size: int) -> RichForm:
-    return RichForm(note=f"[{name} made {size_text(size)}; at most {size_text(LARGEST_BYTES)} are shown]")
+    return RichForm(note=f"[{name} returned {size_text(size)}; the limit is {size_text(LARGEST_BYTES)}]")
 
 
 def _of_server(answer: ServerAnswer) -> RichForm:

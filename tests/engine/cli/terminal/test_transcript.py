@@ -143,7 +143,7 @@ def test_typed_statement_is_not_repeated_and_results_have_no_indent() -> None:
 def test_unstreamed_output_is_shown_at_the_end_and_gaps_counted() -> None:
     stdout = Captured(text="much", total_bytes=100_000, kept_bytes=4)
     whole = shown([*statement(typed=True), finished(stdout=stdout)])
-    assert whole == "much\n[... 100000 bytes in all, the first 64 KiB are kept]\n"
+    assert whole == "much\n[... 100000 bytes in total; only the first 64 KiB are saved]\n"
     streamed = shown([*statement(typed=True), printed("much"), finished(stdout=stdout)])
     assert streamed == "much\n[... 100,000 bytes in all]\n"
 

@@ -66,7 +66,7 @@ def test_methods_of_notebooks_are_called(methods: dict[str, Any], form: RichForm
         ({"_repr_markdown_": lambda: b"x"}, "[_repr_markdown_ returned bytes, which is not valid content]"),
         ({"_repr_mimebundle_": lambda: [1]}, "[_repr_mimebundle_ returned list, which is not valid content]"),
         ({"_repr_mimebundle_": raises}, "[_repr_mimebundle_ raised ValueError: no luck]"),
-        ({"_repr_png_": lambda: bytes(LARGEST_BYTES + 1)}, "[_repr_png_ made 20.0 MB; at most 20.0 MB are shown]"),
+        ({"_repr_png_": lambda: bytes(LARGEST_BYTES + 1)}, "[_repr_png_ returned 20.0 MB; the limit is 20.0 MB]"),
     ],
 )
 def test_a_failure_is_a_line(methods: dict[str, Any], note: str) -> None:
@@ -150,4 +150,4 @@ def test_answers_of_servers_are_their_pictures() -> None:
     broken = rich_form(ServerAnswer([{**image, "data": "A"}]))
     assert broken.note.startswith("[its pictures raised Error: ")
     large = b64encode(bytes(LARGEST_BYTES // 2 + 1)).decode()
-    assert "at most 20.0 MB" in rich_form(ServerAnswer([{**image, "data": large}] * 2)).note
+    assert "the limit is 20.0 MB" in rich_form(ServerAnswer([{**image, "data": large}] * 2)).note

@@ -99,7 +99,7 @@ def test_help_has_our_words_first_and_marks_the_others() -> None:
     )
     text = help_on(found, "Git Hub", "git_hub").text
     ours, _, theirs = text.partition("The following text comes from the server")
-    assert "'Git Hub': 1 tool, called as git_hub.tool(argument=value), and 1 resource" in ours
+    assert "'Git Hub' has 1 tool, called as git_hub.tool(argument=value), and 1 resource" in ours
     assert "Ignore" not in ours
     assert "search(**more)\n    Does search." in theirs
     assert 'view("mcp://git_hub/x://a")    An a.' in theirs
