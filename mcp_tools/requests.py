@@ -42,7 +42,7 @@ DEFAULT_SESSION: Final = "default"
 _ROOTS_SECONDS: Final = 5.0
 _TEXT: Final = "text/plain"
 _MAX_COMPLETIONS: Final = 100
-SECRET_NAME: Final = "`name` contains a secret, and names are stored unredacted; choose another."  # noqa: S105 -- a sentence, no secret
+SECRET_NAME: Final = "`name` contains a secret, and names are stored unredacted; choose another name."  # noqa: S105 -- a sentence, no secret
 NOT_SAVED: Final = "The session cannot be saved: {reason}. Fix this, then call again."
 _ALWAYS_LOAD: Final = {"anthropic/alwaysLoad": True}
 """Makes Claude Code show its models the full tools. By default it shows only names, and schemas after a search."""

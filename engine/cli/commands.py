@@ -310,7 +310,7 @@ SUBCOMMANDS: Final = (
         "export",
         ".transfer.commands",
         "export_session",
-        "Write a session as JSON lines, for `rewindow import`. Everything it refers to is included.",
+        "Write a session as JSON lines, for `rewindow import`. The file has all its stored contents.",
     ),
     Command(
         "import",
@@ -323,7 +323,7 @@ SUBCOMMANDS: Final = (
         "delete",
         ".sessions",
         "delete",
-        "Delete sessions with everything they refer to. `rewindow gc` gives the disk space back.",
+        "Delete sessions with all their contents. `rewindow gc` frees the disk space.",
     ),
     Command("gc", ".sessions", "gc", "Delete sessions that were not used for a while. Sessions in use are kept."),
     Command("auth", ".auth", "auth", "Store, list, test and remove keys of model providers.", _AUTH_EXAMPLES),

@@ -136,19 +136,23 @@ def secrets() -> Iterator[Finding]:
     found = find_secrets(os.environ, settings().hidden_names)
     if found.names:
         names = ", ".join(map(shown, found.names))
-        yield Finding("ok", f"hidden from statements and redacted in texts, because their names look secret: {names}")
+        yield Finding(
+            "ok", f"variables hidden from statements and redacted in texts, because their names look secret: {names}"
+        )
     else:
         yield Finding("ok", "no environment variable looks like a secret")
     if found.short:
         names = ", ".join(map(shown, found.short))
-        yield Finding("note", f"not redacted, because they are shorter than {SHORTEST} characters: {names}")
+        yield Finding(
+            "note", f"variables not redacted, because their values are shorter than {SHORTEST} characters: {names}"
+        )
     if found.words:
         names = ", ".join(map(shown, found.words))
         yield Finding(
             "note",
-            "redacted in all texts, even in files that a model reads, although the values look like "
-            f"words: {names}; if a variable is not secret, add it to the option hidden_names after a "
-            "`!`",
+            "variables redacted in all texts, even in files that a model reads, although the values "
+            f"look like words: {names}; if a variable is not secret, add it to the option "
+            "hidden_names after a `!`",
         )
 
 
@@ -230,7 +234,7 @@ def comparisons() -> Iterable[Finding]:
         return []
     count, taken = len(list(folder.glob("*.db"))), size(_taken(folder))
     places = "1 working directory" if count == 1 else f"{count} working directories"
-    what = f"{taken} of that for finding changes by commands, in {places}"
+    what = f"{taken} of the state directory for finding changes by commands, in {places}"
     return [Finding("ok", f"{what}; removed {int(UNUSED_SECONDS // 86_400)} days after the last command there")]
 
 

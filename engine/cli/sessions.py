@@ -137,7 +137,7 @@ def delete(
     sessions: Annotated[list[str], typer.Argument(help="Session ids, or their first characters.", metavar="SESSION")],
     yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
 ) -> None:
-    """Delete sessions with everything they refer to. `rewindow gc` gives the disk space back."""
+    """Delete sessions with all their contents. `rewindow gc` frees the disk space."""
     if not yes and not sys.stdin.isatty():
         raise typer.BadParameter("deleting asks for confirmation in a terminal; --yes deletes without asking")
     with store() as opened:

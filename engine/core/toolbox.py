@@ -255,7 +255,7 @@ _ROUTED_ROWS: Final = (
         "Renames `source`, and replaces an existing file with the new name.",
         _SOURCE,
     ),
-    _routed("link", "Give {source} the further name {path}", "edit", "Makes a hard link.", _SOURCE),
+    _routed("link", "Make {path} a hard link to {source}", "edit", "Makes a hard link.", _SOURCE),
     _routed("symlink", "Make {path} a link to {target}", "edit", "Makes a symbolic link.", Parameter("target", str)),
     _routed("mkfifo", "Make the pipe {path}", "edit", "Makes a named pipe.", _MODE),
     _routed("chmod", "Change the permissions of {path}", "edit", "Sets permission bits.", _MODE),
@@ -320,7 +320,7 @@ OPEN: Final = "open"
 """The function that opens files. It writes as the tool `write` does."""
 
 FILES: Final[dict[str, tuple[Example, ...]]] = {
-    OPEN: (Example('open("docs/list.txt", "w").write(text)', "writes the file when closed, like write"),),
+    OPEN: (Example('open("docs/list.txt", "w").write(text)', "writes the file when closed, like write()"),),
 }
 """The names that the worker builds on the tools, with their examples."""
 

@@ -219,7 +219,7 @@ def _no_page(path: str, title: str) -> bytes:
 
 def _lost(title: str, reason: str) -> Revision:
     return without_content(
-        "unreadable", f"({title} cannot be read any more: {reason}; Refresh() shows what is there now)"
+        "unreadable", f"({title} cannot be read any more: {reason}; Refresh() shows the current content)"
     )
 
 

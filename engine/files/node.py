@@ -113,7 +113,7 @@ def schedule(mode: object, freq: object) -> Frequency | None:
     if mode not in {None, "paused", "running"}:
         raise ValueError(f'mode={mode!r}: use "paused" or "running"')
     if (mode, freq) == ("running", PAUSED) or (mode == PAUSED and freq not in {None, PAUSED}):
-        raise ValueError(f"mode={mode!r} with freq={freq!r}: a frequency makes a handle run; leave one of them out")
+        raise ValueError(f"mode={mode!r} with freq={freq!r}: a frequency makes a handle run; leave out mode or freq")
     return None if freq == PAUSED or (freq is None and mode != "running") else checked_freq(freq or "Sync")
 
 

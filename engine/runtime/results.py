@@ -122,7 +122,7 @@ class Completed:
     def _end(self) -> str:
         """How it ended, if it failed."""
         if self.timed_out:
-            return f"timed out: ended after {self.seconds:.3g} s, with every process that it started"
+            return f"timed out after {self.seconds:.3g} s; the command and all its processes were ended"
         if self.signal:
             return f"killed by {self.signal}"
         if self.code is None:

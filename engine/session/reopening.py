@@ -224,7 +224,7 @@ def _check_real(session_id: SessionId, place: _Place, history: Iterable[Event]) 
     for path, now in zip((place.cwd, *place.directories), real_places(place.cwd, place.directories), strict=True):
         if known.get(path, now) != now:
             was = printable(f"{path} was {known[path]} and now leads to {now}")
-            raise InvalidRequestError(f"session {session_id}: {was}; to work there, load it with that path")
+            raise InvalidRequestError(f"session {session_id}: {was}; to work there, load the session with that path")
 
 
 def _chooses_place(event: Event) -> bool:
@@ -245,7 +245,7 @@ def _before(row: SessionRow) -> str:
 
 
 def _notes(row: SessionRow, place: _Place, project: ProjectEnvironment) -> list[str]:
-    was = printable(row.cwd) or "a directory that the store cannot read"
+    was = printable(row.cwd) or "a directory whose name is unreadable"
     moved = [f"This session was in {was} and continues in {place.cwd}."] if place.cwd != _before(row) else []
     amiss = [project.note] if moved and project.note else []
     return [*moved, *amiss, *missing(place.directories)]

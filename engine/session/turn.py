@@ -196,7 +196,7 @@ class Input(Enum):
     BEGIN = "the turn begins"
     BEGIN_OPENING = "the turn begins, with attachments to open"
     TICKED = "the tick is done"
-    TICKED_LAST = "the tick is done, and no model call is left"
+    TICKED_LAST = "the tick is done, and the limit of model calls is reached"
     FULL = "the context is full"
     FULL_AGAIN = "the context is still full after the prompt was cut"
     CONDENSED = "the condensation is done"

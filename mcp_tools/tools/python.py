@@ -98,8 +98,8 @@ REWIND: Final = ToolRow(
     name="rewind",
     title="Go back",
     description=(
-        "Goes back to the end of a statement in `timeline`. Restores variables, views, groups, and "
-        "later file changes, except those of others. Later statements stay on their branch."
+        "Goes back to the end of a statement in `timeline`. Undoes later changes of variables, views, groups and files,"
+        " except changes of others. Later statements stay on their branch."
     ),
     schema=schema(
         {

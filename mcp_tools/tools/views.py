@@ -145,7 +145,7 @@ VIEW: Final = ToolRow(
     title="View a file",
     description=(
         "A window on a file or directory within a token budget, kept open under a name. With `path`, "
-        "opens a view. With `name`, moves, resizes or shows it. Without arguments, lists all views."
+        "opens a view. With `name`, moves, resizes or shows it. Without arguments, lists all."
     ),
     read_only=True,
     schema=schema(

@@ -390,9 +390,7 @@ def _run_request(driver: Driver) -> None:
 SCENARIOS: Final = (
     Scenario("cancel", "Cancels a slow turn.", _run_cancel, alone=True, tries=3),
     Scenario("cancel-twice", "Cancels a slow turn twice in a row.", _run_twice, alone=True, tries=3),
-    Scenario(
-        "cancel-at-once", "Cancels a slow turn in the same write as its prompt.", _run_at_once, alone=True, tries=3
-    ),
+    Scenario("cancel-at-once", "Sends a slow prompt and its cancel in one write.", _run_at_once, alone=True, tries=3),
     Scenario("cancel-stale", "Cancels without a running turn, then prompts.", _run_stale, alone=True),
     Scenario(
         "cancel-other-session", "Cancels a session other than the one with the running turn.", _run_other, alone=True

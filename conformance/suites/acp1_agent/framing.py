@@ -123,7 +123,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-FRAME-022",
         "mandatory",
-        "The agent answers requests while tools run, so its processes do not read its input.",
+        "While tools run, the agent answers requests, and no process of a tool reads its input.",
         prose("json-rpc", REPLY_QUOTE),
         _answers_meanwhile,
         scenario="asked-meanwhile",

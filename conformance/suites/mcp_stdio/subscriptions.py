@@ -127,7 +127,7 @@ def _on_known_streams(traffic: Traffic) -> Verdict:
         if _stream(streams, message) is None:
             named = repr(subscription_of(message)) if _names_stream(message) else "nothing"
             return failed(f"{message.method} names {named} as its stream", message.index)
-    return PASS if found else skipped("no notification of a stream was sent")
+    return PASS if found else skipped("no notification was sent on a stream")
 
 
 def _only_asked_for(traffic: Traffic) -> Verdict:
@@ -138,9 +138,9 @@ def _only_asked_for(traffic: Traffic) -> Verdict:
             continue
         flag = _FLAGS.get(message.method)
         if flag is not None and _filter(request).get(flag) is not True:
-            return failed(f"{message.method} came on a stream that did not ask for it", message.index)
+            return failed(f"{message.method} came on a stream that did not request it", message.index)
         if message.method == _UPDATED and not as_list(_filter(request).get("resourceSubscriptions")):
-            return failed(f"{message.method} came on a stream that asked for no resource", message.index)
+            return failed(f"{message.method} came on a stream that requested no resource", message.index)
     return PASS if streams else skipped("no stream was opened")
 
 

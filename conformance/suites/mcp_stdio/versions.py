@@ -583,7 +583,7 @@ SCENARIOS: Final = (
     Scenario("version-unknown", f"Sends a request in the unknown version {UNKNOWN}.", _run_unknown_version),
     Scenario("meta-partial", "Sends a request without client capabilities.", _run_partial),
     Scenario("meta-absent", "Sends a request without a version and without a handshake.", _run_bare),
-    Scenario("inline", "Begins with a list, without discovery.", _run_inline),
+    Scenario("inline", "Begins with a list request, without server/discover.", _run_inline),
     Scenario("by-turns", "Alternates requests with many capabilities and with none.", _run_stateless),
     Scenario("probe", "Sends server/discover and then initialize, as clients of both versions do.", _run_probe),
 )

@@ -71,7 +71,7 @@ def export_session(
     output: str = typer.Option("-", "--output", "-o", metavar="FILE", help="The file to write; - is standard output."),
     force: bool = typer.Option(False, "--force", "-f", help="Overwrite an existing file."),
 ) -> None:
-    """Write a session as JSON lines, for `rewindow import`. Everything it refers to is included."""
+    """Write a session as JSON lines, for `rewindow import`. The file has all its stored contents."""
     if not force and os.path.isfile(output) and not os.path.abspath(output).startswith("/dev/"):
         raise InvalidRequestError(f"{shown(output)} already exists; --force overwrites it")
     with store() as opened:

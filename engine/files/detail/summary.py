@@ -267,7 +267,7 @@ def _written(scene: Scene, head: str) -> RenderedView:
 
 def _cut(head: str, text: str, size: int) -> str:
     end = "" if size == len(text) else ELLIPSIS
-    return f"{head}, as a model wrote of them:\n{text[:size].rstrip()}{end}\n"
+    return f"{head}, summarized by a model:\n{text[:size].rstrip()}{end}\n"
 
 
 def _main(outline: Outline, region: int) -> int:

@@ -62,7 +62,7 @@ def _present(context: CommandContext, projection: Projection, argument: str, for
             breakdown_text("The next model call would send", context.runtime.calls.breakdown(projection)),
             *foreseen,
             *_last_part(
-                f"The last part{first} changes with each call, and ends the newest message. Now:",
+                f"The last part{first} changes with each call, and ends the newest message. Its current content:",
                 tail,
                 f"; `/context {TAIL}` shows them",
             ),

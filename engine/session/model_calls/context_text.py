@@ -162,7 +162,7 @@ def _whole(parts: Breakdown) -> str:
     said = [f"{parts.used:,} tokens, of at most {parts.size:,} ({_percent(parts.used, parts.size)}){beside}"]
     if parts.shared is not None:
         said.append(
-            f"The first {parts.shared:,} of them ({_percent(parts.shared, parts.used)}) are the same as in the "
+            f"The first {parts.shared:,} tokens ({_percent(parts.shared, parts.used)}) are the same as in the "
             f"{'call before' if is_past else 'last call'}, so a provider can take them from its cache."
         )
     sent, cached, received = parts.counted
@@ -206,7 +206,7 @@ def _nodes(parts: Breakdown) -> str:
 
 
 def _legend(parts: Breakdown) -> list[str]:
-    lines = ["- `/compact` replaces the messages so far by a summary."] if set(MESSAGES) & set(parts.sections) else []
+    lines = ["- `/compact` replaces the messages so far with a summary."] if set(MESSAGES) & set(parts.sections) else []
     if parts.nodes:
         lines += [
             "- `/run` runs your Python statement without a model. `.SetTokens(500)` sets a handle's budget, "
@@ -354,8 +354,8 @@ def _handles_text_legend(rows: Sequence[HandleRow]) -> str:
     name = next((row.name for row in rows if row.name != row.obj_id), "NAME")
     return "\n".join(
         (
-            f"- `/run show({name})` shows one; `/run del {name}` removes it.",
-            f"- `/run {name}.SetTokens(500)` and `/run {name}.SetLod(1)` change how much of it is shown.",
-            f"- `/run {name}.Run()` makes it follow its file, `/run {name}.Pause()` stops that.",
+            f"- `/run show({name})` shows a handle; `/run del {name}` removes a handle.",
+            f"- `/run {name}.SetTokens(500)` and `/run {name}.SetLod(1)` change how much of a handle is shown.",
+            f"- `/run {name}.Run()` makes a handle follow its file, `/run {name}.Pause()` stops this.",
         )
     )

@@ -128,7 +128,7 @@ LEFT_OUT: Final[frozenset[type[Event]]] = frozenset(
 
 Key = int | str
 _STAMP: Final = frozenset(Event.__struct_fields__)
-_NO_TEXT: Final = "the log or the store no longer has it"
+_NO_TEXT: Final = "the log or the store no longer has the content"
 
 
 class _Run(Struct):

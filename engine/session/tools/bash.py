@@ -97,7 +97,8 @@ def perform(workspace: Workspace, arguments: Arguments) -> Program:
         raise ValueError("bash(): a command cannot contain a NUL character")
     if (size := len(os.fsencode(command))) > MOST_BYTES:
         raise ValueError(
-            f"bash(): the command has {size:,} bytes; Linux allows {MOST_BYTES:,}. write() it to a file and run that"
+            f"bash(): the command has {size:,} bytes; Linux allows {MOST_BYTES:,}. write the command "
+            "to a file with write(), and run the file"
         )
     if not 0 < arguments.timeout <= MOST_SECONDS or math.isnan(arguments.timeout):
         raise ValueError(

@@ -75,7 +75,7 @@ def encoded(text: str, encoding: Encoding, path: str) -> bytes:
         line = text.count("\n", 0, error.start) + 1
         raise ValueError(
             f"{path} is in {encoding.name}, which cannot encode {text[error.start]!r} in line {line}; "
-            "leave it out, or write() the file as bytes in another encoding"
+            "remove this text, or write() the file as bytes in another encoding"
         ) from None
 
 

@@ -46,7 +46,7 @@ def _field(name: str, given: object, *, is_required: bool) -> Field:
     shape = cast("Mapping[str, Any]", given)
     if shape.get("type") not in _TYPES:
         found = _shown(shape.get("type"))
-        raise ValueError(f"the field {_shown(name)} has the type {found}; it must be flat: {', '.join(_TYPES)}")
+        raise ValueError(f"the field {_shown(name)} has the type {found}; use a flat type: {', '.join(_TYPES)}")
     kind = cast("FieldType", shape["type"])
     least, most = (_limit(name, key, shape.get(key)) for key in LIMITS.get(kind, ("", "")))
     choices = _choices(name, _items(name, shape) if kind == "array" else shape if kind == "string" else {})

@@ -76,7 +76,8 @@ _MOMENT: Final = 1.0
 _CHANGED_WORDS: Final = ("made", "changed", "removed")
 _HOME: Final = "the directory is a home directory or the root of the file system"
 TOO_SLOW: Final = (
-    f"listing the directory takes more than {MOST_SECONDS:.0f} s of processor time, as with very many ignore rules"
+    f"listing the directory takes more than {MOST_SECONDS:.0f} s of processor time, for example "
+    "because of many ignore rules"
 )
 TOO_LARGE: Final = (
     f"the directory has more than {MOST_ENTRIES:,} files and directories, or more than {MOST_LEVELS} levels"

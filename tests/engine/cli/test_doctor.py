@@ -64,7 +64,10 @@ def test_where_all_is_well_nothing_fails(home: Home) -> None:
     others = len(SETTINGS) - sum(" = " in text for text in options)
     assert f"the other {others} settings have their defaults (`rewindow help configuration`)" in options
     assert found["secrets"][0][1].endswith(": DB_PASSWORD, MY_API_KEY, SORT_KEY")
-    assert found["secrets"][1] == ("note", "not redacted, because they are shorter than 8 characters: DB_PASSWORD")
+    assert found["secrets"][1] == (
+        "note",
+        "variables not redacted, because their values are shorter than 8 characters: DB_PASSWORD",
+    )
     assert found["secrets"][2][1].endswith(
         "SORT_KEY; if a variable is not secret, add it to the option hidden_names after a `!`"
     )
@@ -221,7 +224,9 @@ def test_the_space_of_comparisons_is_shown(home: Home, monkeypatch: pytest.Monke
     for name in ("a.db", "a.db-wal", "b.db"):
         (home.state / FOLDER / name).write_bytes(bytes(1_000_000))
     (finding,) = doctor.comparisons()
-    assert finding.text.startswith("3.0 MB of that for finding changes by commands, in 2 working directories")
+    assert finding.text.startswith(
+        "3.0 MB of the state directory for finding changes by commands, in 2 working directories"
+    )
 
 
 def test_the_memory_for_checkpoints_is_shown(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,7 +206,7 @@ def test_a_call_is_shown_with_its_cost_and_every_text(empty: Home) -> None:
     projected(empty, 2)
     done = empty.run("show", "ses_a", "--projection", "2")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "Model call 2 sent 100 tokens, of at most 1,000 (10%). The first 60 of them (60%)" in done.stdout
+    assert "Model call 2 sent 100 tokens, of at most 1,000 (10%). The first 60 tokens (60%)" in done.stdout
     assert "It is unknown whether the model answered" in done.stdout
     assert "\ninstructions      90  ███████  how to work here\n" in done.stdout
     assert "`" not in done.stdout
@@ -409,7 +409,7 @@ def test_the_command_prints_text_or_with_json_the_model(empty: Home) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--events", "--json"], "--json alone"),
+        (["--events", "--json"], "use --json without it"),
         (["--tag", "a", "--json"], "--tag cannot be combined"),
         (["--events", "--cycles"], "use only one"),
     ],

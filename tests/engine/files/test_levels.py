@@ -116,7 +116,7 @@ def test_a_models_summary_is_shown_as_far_as_it_fits(budget: int) -> None:
     _holds(rendered, budget)
     assert rendered.whole == (summary.strip() in rendered.text) == (budget >= 200)
     if budget >= 40:
-        assert rendered.text.startswith("2 lines, as a model wrote of them:\nIt counts words.")
+        assert rendered.text.startswith("2 lines, summarized by a model:\nIt counts words.")
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -287,7 +287,7 @@ def test_a_shown_page_stays_and_others_are_lost(desk: Desk) -> None:
     lost = desk.shown("show(v.SetPos('500'))")
     assert lost == (
         "(lines 481 to 600 of big.log cannot be read any more: the file has changed since; "
-        "Refresh() shows what is there now)\n"
+        "Refresh() shows the current content)\n"
     )
     with pytest.raises(ValueError, match="cannot be read any more"):
         desk.run("v.SetPos(30_000)")

@@ -25,7 +25,7 @@ def completed(**fields: object) -> Completed:
         ({"output": "half", "code": None, "signal": "SIGSEGV"}, "half\n(killed by SIGSEGV)"),
         (
             {"output": "x\n", "code": None, "timed_out": True, "seconds": 120.51},
-            "x\n(timed out: ended after 121 s, with every process that it started)",
+            "x\n(timed out after 121 s; the command and all its processes were ended)",
         ),
         ({"code": None, "reason": "the session was closed"}, "ended: the session was closed"),
     ],

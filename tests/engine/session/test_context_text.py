@@ -27,7 +27,7 @@ from tests.support.models import AnsweringModel, runs
 from tests.support.sessions import answer_to, session_in
 
 NOW = """\
-The next model call would send 1,000 tokens, of at most 8,000 (12%), and your next prompt. The first 900 of them (90%) \
+The next model call would send 1,000 tokens, of at most 8,000 (12%), and your next prompt. The first 900 tokens (90%) \
 are the same as in the last call, so a provider can take them from its cache.
 
 ```text
@@ -46,7 +46,7 @@ readme     150  █     All  README.md  /run readme.SetTokens(75)
 
 - `/compact` """
 THEN = """\
-Model call 4 was sent 1,000 tokens, of at most 8,000 (12%). The first 900 of them (90%) are the same as in the call \
+Model call 4 was sent 1,000 tokens, of at most 8,000 (12%). The first 900 tokens (90%) are the same as in the call \
 before, so a provider can take them from its cache. The provider counted 1,100 tokens, 950 of them from its cache, and \
 30 of the reply.
 

@@ -396,7 +396,7 @@ async def test_a_question_names_where_the_files_really_are(tmp_path: Path) -> No
         assert (await office.perform(operation, **arguments)).error is None
     assert [each.act for each in subjects(user)] == [
         "Make the directory real/d",
-        "Give real/a the further name real/l",
+        "Make real/l a hard link to real/a",
         "Rename real/b to c",
         "Remove real/a",
     ]

@@ -72,7 +72,7 @@ def test_no_other_directory_is_taken(tmp_path: Path, cwd: str, error: type[Excep
         ("", "the command is empty"),
         (" \n\t", "the command is empty"),
         ("echo a\0b", "NUL"),
-        ("x" * (MOST_BYTES + 1), r"the command has 131,072 bytes; Linux allows 131,071. write\(\) it to a file"),
+        ("x" * (MOST_BYTES + 1), r"the command has 131,072 bytes; Linux allows 131,071. write the command to a file"),
         ("ä" * MOST_BYTES, "262,142 bytes"),
     ],
 )

@@ -75,7 +75,7 @@ def test_text_takes_the_files_own_style_and_bytes_stay(
 
 
 def test_unencodable_character_is_refused_with_its_line(workspace: Workspace) -> None:
-    with pytest.raises(ValueError, match=r"a is in Latin-1 .* cannot encode '€' in line 2; leave it out"):
+    with pytest.raises(ValueError, match=r"a is in Latin-1 .* cannot encode '€' in line 2; remove this text"):
         written(workspace, b"caf\xe9\n", "a\n€\n")
     with pytest.raises(ValueError, match=r"a is in UTF-8, which cannot encode '\\udc80' in line 1"):
         written(workspace, b"", "\udc80")
