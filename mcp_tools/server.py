@@ -53,7 +53,9 @@ INSTRUCTIONS: Final = (
     f"costs less than viewing again. `lod` is the level of detail:\n{LEVELS_LINE}. The first line of a "
     "reply says what is shown and what it costs."
 )
-_PYTHON_INSTRUCTIONS: Final = " `run` runs Python, where each view is a variable; `rewind` goes back, with the files."
+_PYTHON_INSTRUCTIONS: Final = (
+    " `run` runs Python, where each view is a variable; `rewind` goes back and restores files."
+)
 NOT_JSON: Final = "The line is not JSON"
 NOT_A_MESSAGE: Final = "The line is not a JSON-RPC message"
 _TERMINATED: Final = 128 + signal.SIGTERM

@@ -33,7 +33,7 @@ examples:
   rewindow-conformance judge failures/cancel.jsonl
   rewindow-conformance judge --suite acp session-of-another-client.jsonl
 
-A transcript is judged by the requirements of its scenario, and by those for all traffic.
+A transcript is judged by the requirements of its scenario, and by the requirements for all traffic.
 """
 
 

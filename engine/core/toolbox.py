@@ -300,7 +300,7 @@ def _level_comments(lod: int) -> str:
 VIEWS: Final[dict[str, tuple[Example, ...]]] = {
     "view": (
         Example('readme = view("README.md", tokens=400)', "a window on a file; its text is in this statement's result"),
-        Example('readme.SetPos("12").SetTokens(900)', "move it to line 12, give it more room"),
+        Example('readme.SetPos("12").SetTokens(900)', "move the window to line 12, and enlarge it"),
         Example("readme.Scroll(20)", "20 lines on"),
         Example(f"readme.SetLod({LOD['outline']})", _level_comments(LOD["outline"])),
         Example('readme.Run(freq="Sync")', "follow the file: changes are reported after every statement"),
@@ -308,10 +308,10 @@ VIEWS: Final[dict[str, tuple[Example, ...]]] = {
         Example("readme.Refresh()", "show the current content of the file"),
     ),
     "tick": (Example("tick()", "update running views now; the value lists changed views"),),
-    "show": (Example("show(readme)", "show its text again"),),
+    "show": (Example("show(readme)", "show the text of a view again"),),
     "group": (Example("docs = group(readme, tokens=500)", "one summary of several views; docs.Add(...) adds more"),),
-    "pin": (Example('pin(docs, "the task")', "keep it always in the table"),),
-    "unpin": (Example("unpin(docs)", "end this"),),
+    "pin": (Example('pin(docs, "the task")', "always keep the group in the table"),),
+    "unpin": (Example("unpin(docs)", "no longer keep it there"),),
     "All": (),
 }
 """The names that the worker's board provides, with their examples."""

@@ -100,7 +100,7 @@ async def timeline_text(session: ClientSession, tokens: int) -> str:
     costs = await session.cached_counts([f"{line}\n" for line in lines])
     first = _first_that_fits(costs, tokens - _HEADING_TOKENS)
     missing = len(cells) - (len(lines) - first)
-    heading = [f"{missing} earlier; `statement` shows one"] if missing else []
+    heading = [f"{missing} earlier; pass `statement` to show one of them"] if missing else []
     return "\n".join([*heading, *lines[first:]])
 
 

@@ -259,7 +259,11 @@ async def test_timeline_lists_statements(project: Path) -> None:
         assert "the statements are numbered from 1 to 2" in await caller.error("timeline", statement=3)
         for _ in range(30):
             await caller.text("view", name="a")
-        assert (await caller.text("timeline", tokens=60)).split("\n")[0].endswith(" earlier; `statement` shows one")
+        assert (
+            (await caller.text("timeline", tokens=60))
+            .split("\n")[0]
+            .endswith(" earlier; pass `statement` to show one of them")
+        )
 
 
 async def test_python_runs_only_if_allowed(project: Path) -> None:

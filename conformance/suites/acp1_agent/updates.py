@@ -191,7 +191,7 @@ def _absolute_locations(call: Object) -> str:
 def _absolute_diffs(call: Object) -> str:
     for place, path in paths(call):
         if place.startswith("content") and not is_absolute(path):
-            return f"the diff at {place} of a tool call is of {path!r}, which is not absolute"
+            return f"the diff at {place} of a tool call has the path {path!r}, which is not absolute"
     return ""
 
 

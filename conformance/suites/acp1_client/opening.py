@@ -254,7 +254,7 @@ REQUIREMENTS: Final = (
         AGREED,
         reaches_prompt,
         scenario="initialize-nulls",
-        violation='a client that ends at "agentInfo":null',
+        violation='a client that exits at "agentInfo":null',
     ),
     Requirement(
         "ACP1-C-INIT-009",
@@ -263,7 +263,7 @@ REQUIREMENTS: Final = (
         schema("/$defs/InitializeResponse/properties/agentInfo", '"x-deserialize-default-on-error": true'),
         tolerates_broken_fields(no_prompt, by="server"),
         scenario="initialize-malformed",
-        violation='a client that ends at "agentInfo":7',
+        violation='a client that exits at "agentInfo":7',
     ),
     Requirement(
         "ACP1-C-INIT-010",
@@ -275,7 +275,7 @@ REQUIREMENTS: Final = (
         ),
         reaches_prompt,
         scenario="initialize-meta",
-        violation="a client that ends at an unknown key of _meta",
+        violation="a client that exits at an unknown key of _meta",
     ),
     Requirement(
         "ACP1-C-INIT-011",
@@ -284,7 +284,7 @@ REQUIREMENTS: Final = (
         prose("initialization", "The introduction of new capabilities is not considered a breaking change."),
         reaches_prompt,
         scenario="initialize-unknown",
-        violation='a client that ends at "agentCapabilities":{"telepathy":{}}',
+        violation='a client that exits at "agentCapabilities":{"telepathy":{}}',
     ),
     Requirement(
         "ACP1-C-INIT-012",
@@ -392,7 +392,7 @@ REQUIREMENTS: Final = (
         AGREED,
         reaches_prompt,
         scenario="session-nulls",
-        violation='a client that ends at "modes":null',
+        violation='a client that exits at "modes":null',
     ),
     Requirement(
         "ACP1-C-NEW-008",
@@ -401,7 +401,7 @@ REQUIREMENTS: Final = (
         schema("/$defs/NewSessionResponse/properties/modes", '"x-deserialize-default-on-error": true'),
         tolerates_broken_fields(no_prompt, by="server"),
         scenario="session-malformed",
-        violation='a client that ends at "modes":5',
+        violation='a client that exits at "modes":5',
     ),
     Requirement(
         "ACP1-C-NEW-009",
@@ -410,7 +410,7 @@ REQUIREMENTS: Final = (
         prose("session-config-options", "Clients **MUST** handle missing or unknown categories gracefully."),
         reaches_prompt,
         scenario="session-categories",
-        violation='a client that ends at "category":"_mine"',
+        violation='a client that exits at "category":"_mine"',
     ),
     Requirement(
         "ACP1-C-NEW-010",
@@ -422,7 +422,7 @@ REQUIREMENTS: Final = (
         ),
         reaches_prompt,
         scenario="session-meta",
-        violation="a client that ends at an unknown key of _meta",
+        violation="a client that exits at an unknown key of _meta",
     ),
     Requirement(
         "ACP1-C-NEW-011",
@@ -431,7 +431,7 @@ REQUIREMENTS: Final = (
         prose("prompt-turn", "Session updates are not limited to active prompt turns."),
         tolerates_early_messages,
         scenario="updates-before-prompt",
-        violation="a client that ends at available_commands_update",
+        violation="a client that exits at available_commands_update",
     ),
     Requirement(
         "ACP1-C-NEW-012",

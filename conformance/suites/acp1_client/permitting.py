@@ -242,7 +242,7 @@ REQUIREMENTS: Final = (
         ),
         _after_cancel(_takes_more),
         scenario="cancel",
-        violation="a client that ends at the first update after its cancel",
+        violation="a client that exits at the first update after its cancel",
     ),
     Requirement(
         "ACP1-C-ELICIT-001",

@@ -213,7 +213,7 @@ REQUIREMENTS: Final = (
         AGREED,
         keeps_working,
         scenario="every-update",
-        violation="a client that ends at usage_update",
+        violation="a client that exits at usage_update",
     ),
     Requirement(
         "ACP1-C-UPDATE-002",
@@ -231,7 +231,7 @@ REQUIREMENTS: Final = (
         AGREED,
         keeps_working,
         scenario="updates-nulls",
-        violation='a client that ends at "title":null',
+        violation='a client that exits at "title":null',
     ),
     Requirement(
         "ACP1-C-UPDATE-004",
@@ -240,7 +240,7 @@ REQUIREMENTS: Final = (
         schema("/$defs/ToolCallUpdate/properties/kind", '"x-deserialize-default-on-error": true'),
         tolerates_broken_fields(missing_answer, by="server"),
         scenario="updates-malformed",
-        violation='a client that ends at "kind":5',
+        violation='a client that exits at "kind":5',
     ),
     Requirement(
         "ACP1-C-UPDATE-005",
@@ -249,7 +249,7 @@ REQUIREMENTS: Final = (
         schema("/$defs/ToolCallUpdate/properties/kind", '"x-deserialize-default-on-error": true'),
         keeps_working,
         scenario="unknown-values",
-        violation='a client that ends at "status":"in_flight"',
+        violation='a client that exits at "status":"in_flight"',
     ),
     Requirement(
         "ACP1-C-UPDATE-006",
@@ -258,7 +258,7 @@ REQUIREMENTS: Final = (
         prose("extensibility", _IGNORE),
         keeps_working,
         scenario="unknown-updates",
-        violation='a client that ends at "sessionUpdate":"a_kind_of_later"',
+        violation='a client that exits at "sessionUpdate":"a_kind_of_later"',
     ),
     Requirement(
         "ACP1-C-UPDATE-007",
@@ -267,7 +267,7 @@ REQUIREMENTS: Final = (
         prose("extensibility", _IGNORE),
         keeps_working,
         scenario="unknown-references",
-        violation="a client that ends",
+        violation="a client that exits",
     ),
     Requirement(
         "ACP1-C-UPDATE-008",
@@ -283,7 +283,7 @@ REQUIREMENTS: Final = (
         keeps_working,
         scenario="notices",
         applies="session.notices",
-        violation='a client that ends at "severity":"_mine"',
+        violation='a client that exits at "severity":"_mine"',
     ),
     Requirement(
         "ACP1-C-UPDATE-009",
@@ -299,7 +299,7 @@ REQUIREMENTS: Final = (
         keeps_working,
         scenario="compaction",
         applies="session.compaction",
-        violation='a client that ends at "status":"a_status_of_later"',
+        violation='a client that exits at "status":"a_status_of_later"',
     ),
     Requirement(
         "ACP1-C-END-001",

@@ -154,7 +154,7 @@ def _declaration(number: int, capability: str, page: str, path: str, quote: str)
     return Requirement(
         f"MCP-S-LIST-{number:03}",
         "mandatory",
-        f"A server with {capability} advertises them.",
+        f"A server that offers {capability} advertises them.",
         prose(page, quote),
         _declared(capability, path),
         violation=f"{capability} in a list, but not in the capabilities",
@@ -208,7 +208,7 @@ REQUIREMENTS: Final = (
         ),
         _tools_unchanged,
         applies=f"{MODERN} tools",
-        violation="a tool that is listed once another was called",
+        violation="a tool that is listed only after another tool was called",
     ),
     Requirement(
         "MCP-S-LIST-009",

@@ -82,7 +82,7 @@ def _asks_early(traffic: Traffic) -> Verdict:
         return skipped("no handshake was completed")
     for message in traffic.sent("server"):
         if message.is_request and message.method != "ping" and message.order < ready[0].order:
-            return failed(f"{message.method} was asked before notifications/initialized", message.index)
+            return failed(f"{message.method} was requested before notifications/initialized", message.index)
     return PASS
 
 

@@ -162,7 +162,9 @@ def _runs(segment: str) -> list[list[str]]:
             at = found.end()
         elif char == "\\":
             if at == len(segment):
-                raise ValueError(f"the glob ends in a backslash in {segment!r}; write two for the character itself")
+                raise ValueError(
+                    f"the glob ends in a backslash in {segment!r}; write two backslashes for the character itself"
+                )
             runs[-1].append(re.escape(segment[at]))
             at += 1
         else:

@@ -593,7 +593,7 @@ class StagedFiles:
     def report(self, staging: Staging, error: BaseException) -> None:
         """Keep a finalizer's exception for the end of the statement."""
         if self._effects.ours:
-            error.add_note(f"raised when the file {os.fsdecode(staging.name)} was closed by its last reference")
+            error.add_note(f"raised when the last reference to the file {os.fsdecode(staging.name)} was removed")
             self._errors.append(error.with_traceback(None))
 
     def settle(self) -> list[BaseException]:

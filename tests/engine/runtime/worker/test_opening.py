@@ -253,7 +253,7 @@ def test_errors_of_finalizers_come_at_the_end_of_the_statement(host: Host) -> No
     left = host.open("b", "w")
     errors = host.settle()
     assert list(map(str, errors)) == ["rejected", "no space"]
-    assert "the file a was closed by its last reference" in errors[0].__notes__[0]
+    assert "the last reference to the file a was removed" in errors[0].__notes__[0]
     assert host.settle() == []
     host.error = None
     left.write("more")
