@@ -55,7 +55,7 @@ def test_foreign_engine_in_the_working_directory_is_harmless(foreign: Path, scri
 def test_unusable_settings_end_the_agent_with_one_line(tmp_path: Path) -> None:
     done = start(str(BIN / "rewindow-acp"), cwd=tmp_path, REWINDOW_MAX_ROUNDS="many")
     assert done.returncode == 2
-    assert done.stderr.startswith("rewindow-acp: REWINDOW_MAX_ROUNDS: 'many' cannot be used")
+    assert done.stderr.startswith("rewindow-acp: REWINDOW_MAX_ROUNDS has an invalid value 'many'")
     assert done.stderr.count("\n") == 1
 
 

@@ -274,7 +274,7 @@ def _one_execution(cell: Cell, text: str) -> str:
     if number > 1:
         before = executions[number - 2]
         found = [f"- {printable(each)}" for each in _differences(before, execution)]
-        heading = f"Differences from {cell.index}.{number - 1}"
+        heading = f"Differences from execution {cell.index}.{number - 1}"
         parts.append("\n".join([f"{heading}:", "", *found]) if found else f"{heading}: none.")
     return "\n\n".join(parts)
 

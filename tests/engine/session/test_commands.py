@@ -214,7 +214,7 @@ async def test_timeline_shows_one_execution(tmp_path: Path) -> None:
     assert first.startswith("1.1 (ok, ")
     assert first.endswith(f"\n```\nrun {str(one)[1:-1]}\n{one}\n```")
     assert f"\nrun {str(two)[1:-1]}\n{two}\n" in second
-    assert "Differences from 1.1:\n\n- stdout: " in second
+    assert "Differences from execution 1.1:\n\n- stdout: " in second
     assert f"{two} instead of {one}" in second
     assert fourth == "Statement 1 has no execution 4; it ran 3 times."
 
@@ -238,4 +238,4 @@ async def test_equal_execution_has_no_differences(tmp_path: Path) -> None:
         session = await sessions.create(str(tmp_path))
         await session.cell("1")
         await session.replay(1)
-        assert (await answer_to(session, "/timeline 1.2")).endswith("\n\nDifferences from 1.1: none.")
+        assert (await answer_to(session, "/timeline 1.2")).endswith("\n\nDifferences from execution 1.1: none.")

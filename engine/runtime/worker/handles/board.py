@@ -411,7 +411,7 @@ class NodeNames:
         if path is None and text is None:
             raise TypeError("view() takes a path or an open file, or text=...")
         if not isinstance(text, str | None) or not isinstance(title, str):  # pyright: ignore[reportUnnecessaryIsInstance] - called by user code
-            raise TypeError(f"text= and title= are strings, not {type(text).__name__} and {type(title).__name__}")
+            raise TypeError(f"text= and title= must be strings, not {type(text).__name__} and {type(title).__name__}")
         if isinstance(first_line, bool) or not isinstance(first_line, int) or not 1 <= first_line <= _LAST_LINE:  # pyright: ignore[reportUnnecessaryIsInstance] - called by user code
             raise ValueError(f"first_line={first_line!r}: give a line number, counted from 1")
         if path is not None:
@@ -475,7 +475,7 @@ class NodeNames:
         pin(app, "the file to fix")
         """
         if not isinstance(reason, str):  # pyright: ignore[reportUnnecessaryIsInstance] - called by user code
-            raise TypeError(f"reason= is a string, not {type(reason).__name__}")
+            raise TypeError(f"reason= must be a string, not {type(reason).__name__}")
         node = self._changed("pin", obj)
         self._nodes.pin(node, cut_line(printable(reason), _LONGEST_REASON))
         return obj
