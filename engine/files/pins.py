@@ -20,6 +20,13 @@ from typing import Final
 _open, _close, _fstat, _readlink, _dup = os.open, os.close, os.fstat, os.readlink, os.dup
 
 if sys.platform == "linux":
+    import ctypes
+
+    _LIBC: Final = ctypes.CDLL(None, use_errno=True)
+    _STATFS_BYTES: Final = 256
+    """More than `struct statfs` needs; its first field, a long, is the type of the file system."""
+    _PROCFS: Final = 0x9FA0
+    """PROC_SUPER_MAGIC, statfs(2)."""
     PIN: Final = os.O_PATH
 
     def path_of(descriptor: int) -> str:
@@ -49,6 +56,17 @@ if sys.platform == "linux":
     def is_nameless(flags: int) -> bool:
         """Return whether `os.open` makes a file without a name with these flags."""
         return flags & os.O_TMPFILE == os.O_TMPFILE
+
+    def is_on_procfs(descriptor: int) -> bool:
+        """Return whether a file describes the process that reads it.
+
+        Raises OSError if the file system does not answer.
+        """
+        found = ctypes.create_string_buffer(_STATFS_BYTES)
+        if _LIBC.fstatfs(descriptor, found) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return ctypes.c_long.from_buffer(found).value == _PROCFS
 
 else:
     import fcntl
@@ -89,4 +107,7 @@ else:
         os.utime(descriptor, ns=times) if times else os.utime(descriptor)
 
     def is_nameless(flags: int) -> bool:
+        return False
+
+    def is_on_procfs(descriptor: int) -> bool:
         return False

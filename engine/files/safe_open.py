@@ -29,7 +29,6 @@ be a workspace. This is set once for the process, so that no tool can forget it.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import stat
@@ -46,13 +45,8 @@ import xxhash
 from ..core.domain import is_inside
 from ..core.durable import sync
 from ..core.execution import UNREAD
-from .pins import PIN, may, opened_again, path_of, pinned_again
+from .pins import PIN, is_on_procfs, may, opened_again, path_of, pinned_again
 
-_LIBC: Final = ctypes.CDLL(None, use_errno=True)
-_STATFS_BYTES: Final = 256
-"""More than `struct statfs` needs anywhere; its first field, a long, is the type of the file system."""
-_PROCFS: Final = 0x9FA0
-"""PROC_SUPER_MAGIC, statfs(2)."""
 _MOST_LINKS: Final = 40
 """The kernel's own limit."""
 OUTSIDE: Final = "the path is outside the workspace"
@@ -460,18 +454,6 @@ def is_own(place: str, root: str) -> bool:
             return True
         above = above.rpartition("/")[0]
     return False
-
-
-def is_on_procfs(descriptor: int) -> bool:
-    """Return whether a file describes the process that reads it.
-
-    Raises OSError if the file system does not answer.
-    """
-    found = ctypes.create_string_buffer(_STATFS_BYTES)
-    if _LIBC.fstatfs(descriptor, found) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return ctypes.c_long.from_buffer(found).value == _PROCFS
 
 
 def _reopened(pin: int, flags: int, path: str | Place) -> int:

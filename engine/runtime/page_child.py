@@ -16,6 +16,7 @@ import os
 import resource
 import signal
 import sys
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -44,7 +45,8 @@ def main() -> None:
     if prctl := getattr(ctypes.CDLL(None), "prctl", None):  # which Linux alone has
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    with suppress(ValueError):  # macOS cannot limit memory
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     sys.prefix, sys.exec_prefix, *sys.path[:] = sys.argv[1:]
     request = json.loads(sys.stdin.buffer.readline())

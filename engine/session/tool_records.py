@@ -27,7 +27,8 @@ from ..core.plain_data import argument_digest
 from ..core.programs import CommandOutcome, CommandOutput
 from ..core.text import cut_end, cut_line, cut_middle, legible_line, plural, valid_text
 from ..core.toolbox import ASK, RECALL_FILE, ROUTED, call_title
-from ..files.safe_open import Pinned, is_on_procfs, pinned
+from ..files.pins import is_on_procfs
+from ..files.safe_open import Pinned, pinned
 from ..log.events.conversation import ResultStatus, ToolCall
 from ..log.events.execution import CommandEnded, EffectRequested
 from ..log.file_history import ActOnFile, Question

@@ -15,10 +15,12 @@ import resource
 import select
 import signal
 import socket
+import struct
 import sys
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from types import ModuleType
+from fnmatch import fnmatchcase
+from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
 from tests.support import kernel_queues, libproc
@@ -31,6 +33,7 @@ ASKS: Final = (
             "attributes",
             "descriptors",
             "kernel",
+            "names",
             "own_process",
             "passing",
             "process_table",
@@ -42,18 +45,52 @@ ASKS: Final = (
 )
 """The modules that ask for the system."""
 LINUX_ONLY: Final = {
-    "fcntl": ("F_SETPIPE_SZ", "F_GETPIPE_SZ"),
+    "fcntl": ("DN_*", "F_*LEASE", "F_*PIPE_SZ", "F_*SIG", "F_ADD_SEALS", "F_GET_SEALS", "F_NOTIFY", "F_SEAL_*"),
     "os": (
-        *("eventfd", "eventfd_write", "getxattr", "listxattr", "memfd_create", "pidfd_open", "pipe2", "setxattr"),
-        *("sched_getaffinity", "sched_getscheduler", "sched_setscheduler", "waitid"),
-        *("MFD_", "O_PATH", "O_TMPFILE", "SCHED_", "P_PID"),
+        *(
+            "EFD_*",
+            "GRND_*",
+            "MFD_*",
+            "O_DIRECT",
+            "O_LARGEFILE",
+            "O_NOATIME",
+            "O_PATH",
+            "O_RSYNC",
+            "O_TMPFILE",
+            "P_PID*",
+        ),
+        *("POSIX_FADV_*", "RWF_*", "SCHED_*", "SPLICE_*", "XATTR_*", "copy_file_range", "eventfd*", "fdatasync"),
+        *("getrandom", "getres[gu]id", "*xattr", "memfd_create", "pidfd_open", "pipe2", "posix_fadvise"),
+        *("posix_fallocate", "sched_[grs]*", "sched_param", "setres[gu]id", "splice", "waitid*"),
     ),
-    "resource": ("RLIMIT_RTTIME",),
-    "select": ("epoll", "EPOLL"),
-    "signal": ("pidfd_send_signal", "sigtimedwait"),
-    "socket": ("AF_NETLINK", "SO_PASSCRED", "SCM_CREDENTIALS", "SOCK_SEQPACKET"),
+    "resource": ("RLIMIT_MSGQUEUE", "RLIMIT_NICE", "RLIMIT_RT*", "RLIMIT_SIGPENDING", "prlimit"),
+    "select": ("epoll", "EPOLL*"),
+    "signal": (
+        "SIGCLD",
+        "SIGPOLL",
+        "SIGPWR",
+        "SIGRT*",
+        "SIGSTKFLT",
+        "pidfd_send_signal",
+        "sigtimedwait",
+        "sigwaitinfo",
+    ),
+    "socket": (
+        *("AF_ALG", "AF_CAN", "AF_NETLINK", "AF_PACKET", "AF_TIPC", "AF_VSOCK", "MSG_CMSG_CLOEXEC", "SCM_CREDENTIALS"),
+        *("SOCK_CLOEXEC", "SOCK_NONBLOCK", "SOCK_SEQPACKET", "SO_PASSCRED", "SO_PEERCRED"),
+    ),
 }
-"""Modules with the names that macOS lacks; those in capitals are beginnings of names."""
+"""Modules with patterns of the names that macOS lacks, or refuses for what we could use them for."""
+C_OF_LINUX: Final = frozenset((
+    *("accept4", "clone", "close_range", "copy_file_range", "epoll_create1", "eventfd", "fallocate", "fstatfs"),
+    *("getrandom", "gettid", "inotify_init1", "klogctl", "malloc_trim", "memfd_create", "mount", "name_to_handle_at"),
+    *("pidfd_open", "pidfd_send_signal", "pipe2", "posix_fadvise", "prctl", "prlimit", "process_vm_readv", "ptrace"),
+    *("renameat2", "sched_setaffinity", "sched_setattr", "sched_setscheduler", "seccomp", "setns", "signalfd"),
+    *("sigtimedwait", "splice", "statfs", "statx", "syscall", "sysinfo", "timerfd_create", "umount2", "unshare"),
+    *("vmsplice", "waitid"),
+))  # fmt: skip
+"""Functions of C libraries that macOS lacks, or that take another structure there."""
+_RENAME_EXCL, _RENAME_NOREPLACE = 4, 1
 _MODULES: Final[dict[str, ModuleType]] = {
     "fcntl": fcntl,
     "os": os,
@@ -63,6 +100,8 @@ _MODULES: Final[dict[str, ModuleType]] = {
     "socket": socket,
 }
 _CDLL: Final = ctypes.CDLL
+# Bound here, because statements may replace them.
+_encode, _readlink, _chmod, _set_times = os.fsencode, os.readlink, os.chmod, os.utime
 F_GETPATH: Final = 50
 
 
@@ -70,22 +109,37 @@ def _fcntl(descriptor: int, command: int, argument: Any = 0) -> Any:
     """`fcntl.fcntl` with F_GETPATH, which returns the path of a descriptor and NUL characters."""
     if command != F_GETPATH:
         return fcntl.fcntl(descriptor, command, argument)
-    return os.fsencode(os.readlink(f"/proc/self/fd/{descriptor}")).ljust(len(argument), b"\0")
+    return _encode(_readlink(f"/proc/self/fd/{descriptor}")).ljust(len(argument), b"\0")
 
 
 def _fchmod(descriptor: int, mode: int) -> None:
     """`os.fchmod`, which on Linux refuses descriptors that were opened with O_PATH."""
-    os.chmod(f"/proc/self/fd/{descriptor}", mode)
+    _chmod(f"/proc/self/fd/{descriptor}", mode)
+
+
+def _lstat(path: str) -> SimpleNamespace:
+    """`os.lstat`, of which the engine reads the time of birth here."""
+    buffer = ctypes.create_string_buffer(256)
+    if _CDLL(None).statx(-100, _encode(path), 0x100, 0x800, buffer) != 0:
+        raise FileNotFoundError(path)
+    seconds, nanoseconds = struct.unpack_from("qI", buffer, 80)
+    return SimpleNamespace(st_birthtime=seconds + nanoseconds / 10**9)
 
 
 def _utime(path: int, **times: Any) -> None:
-    os.utime(f"/proc/self/fd/{path}", **times)
+    _set_times(f"/proc/self/fd/{path}", **times)
 
 
 _GIVEN: Final[dict[str, dict[str, object]]] = {
     "fcntl": {"F_GETPATH": F_GETPATH, "fcntl": _fcntl},
     # O_EVTONLY is like O_PATH: it needs no right to read. O_NOFOLLOW_ANY refuses links anywhere in the path.
-    "os": {"O_EVTONLY": os.O_PATH, "O_NOFOLLOW_ANY": os.O_NOFOLLOW, "fchmod": _fchmod, "utime": _utime},
+    "os": {
+        "O_EVTONLY": os.O_PATH,
+        "O_NOFOLLOW_ANY": os.O_NOFOLLOW,
+        "fchmod": _fchmod,
+        "utime": _utime,
+        "lstat": _lstat,
+    },
     "select": dict(kernel_queues.NAMES),
 }
 """What macOS has instead, by its documentation."""
@@ -93,7 +147,7 @@ _GIVEN: Final[dict[str, dict[str, object]]] = {
 
 def is_linux_only(module: str, name: str) -> bool:
     """Whether macOS lacks this name of a module of the standard library."""
-    return any(name.startswith(each) if each.isupper() else name == each for each in LINUX_ONLY.get(module, ()))
+    return any(fnmatchcase(name, each) for each in LINUX_ONLY.get(module, ()))
 
 
 @contextmanager
@@ -121,7 +175,22 @@ def loaded(name: str) -> ModuleType:
 
 
 def _library(name: str | None, **options: Any) -> Any:
-    return libproc.Libproc() if name == libproc.NAME else _CDLL(name, **options)
+    return libproc.Libproc() if name == libproc.NAME else _CLibrary(_CDLL(name, **options))
+
+
+class _CLibrary:
+    """macOS's C library: Linux's without what it alone has, and with what macOS has instead."""
+
+    def __init__(self, linux: ctypes.CDLL) -> None:
+        self._linux = linux
+
+    def __getattr__(self, name: str) -> Any:
+        if name in C_OF_LINUX:
+            raise AttributeError(name)
+        return getattr(self._linux, name)
+
+    def renameatx_np(self, directory: int, source: bytes, other: int, target: bytes, flag: int) -> int:
+        return self._linux.renameat2(directory, source, other, target, {_RENAME_EXCL: _RENAME_NOREPLACE}[flag])
 
 
 def _without(module: ModuleType) -> ModuleType:

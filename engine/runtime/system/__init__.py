@@ -9,6 +9,7 @@
 | `own_process` | what a process sets about itself: parents, signals, priority |
 | `descriptors` | numbers of descriptors, files in memory, senders of records |
 | `passing` | sockets that pass descriptors |
+| `names` | names in directories |
 | `attributes` | extended attributes of files |
 | `quiet_fork` | forks that statements do not notice |
 | `kernel` | system calls that only Linux has |

@@ -14,7 +14,6 @@ a kill. Called by `tool_calls`, and by `restoring` for rewinds, on a thread.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import stat
@@ -24,20 +23,16 @@ from typing import Final
 from ...core.durable import sync
 from ...files.safe_open import LARGEST, Place, sync_directory
 from ...files.temporary_files import recorded
-from ...runtime.system import attributes
+from ...runtime.system import attributes, names
 from .change import Change
 from .read import stale
 from .workspace import Target, Workspace
 
 Sync = Callable[[int], None]
 """Makes the names in a pinned directory durable."""
-_RENAMEAT2: Final = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-"""None if the C library is too old."""
-_RENAME_NOREPLACE: Final = 1
 _USUAL_MODE: Final = 0o666
 _KEPT_ATTRIBUTES: Final = ("user.", "system.posix_acl_access")
 _SINCE: Final = "the change was requested"
-_NOT_SUPPORTED: Final = (errno.ENOSYS, errno.EINVAL)
 
 
 def land(workspace: Workspace, change: Change, hold: Callable[[str], None] | None = None) -> int | None:
@@ -211,14 +206,7 @@ def _rename(place: Place, temporary: str, *, replacing: bool) -> None:
 
 def _renamed_to_nothing(place: Place, temporary: str) -> bool:
     """Rename unless the target now exists; return False if the file system does not support that."""
-    if _RENAMEAT2 is None:
-        return False
-    names = os.fsencode(temporary), os.fsencode(place.name)
-    if _RENAMEAT2(place.directory, names[0], place.directory, names[1], _RENAME_NOREPLACE) == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in _NOT_SUPPORTED:
-        return False
-    if number == errno.EEXIST:
-        raise stale(place.path, _SINCE, None, b"")
-    raise OSError(number, os.strerror(number))
+    try:
+        return names.rename_to_nothing(place.directory, temporary, place.name)
+    except FileExistsError:
+        raise stale(place.path, _SINCE, None, b"") from None

@@ -20,11 +20,9 @@ What cannot be compared is said once for each session. Must not know commands or
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import logging
 import os
 import sqlite3
-import struct
 import threading
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -43,6 +41,7 @@ from ...files.git_refs import GitRefs, git_refs, moves
 from ...log.events import Event
 from ...log.events.execution import FileTouched, FileWritten
 from ...log.events.going_back import RewindBegun, Rewound
+from ...runtime.system.names import birth_of
 from ..parts import SessionParts
 from ..policy import shown_part
 from ..tools import Workspace, changes_of, name_text
@@ -545,22 +544,11 @@ def _mode(known: Known | None) -> int | None:
 
 # --- the time of birth ------------------------------------------------------------------------------------------------
 
-_AT_FDCWD: Final = -100
-_NO_FOLLOW: Final = 0x100
-_BIRTH: Final = 0x800
-_STATX: Final[Callable[..., int] | None] = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
-_BUFFER_BYTES: Final = 256
 _SLACK_NS: Final = 20_000_000
 """The file system's clock lags by up to a tick."""
 
 
 def _born(path: str) -> int:
     """Return when an entry was made, in nanoseconds since the epoch, rounded up by a tick; 0 if nobody knows."""
-    if _STATX is None:
-        return 0
-    buffer = ctypes.create_string_buffer(_BUFFER_BYTES)
-    if _STATX(_AT_FDCWD, os.fsencode(path), _NO_FOLLOW, _BIRTH, buffer) != 0:
-        return 0
-    (mask,) = struct.unpack_from("I", buffer, 0)
-    seconds, nanoseconds = struct.unpack_from("qI", buffer, 80)  # stx_btime
-    return seconds * 1_000_000_000 + nanoseconds + _SLACK_NS if mask & _BIRTH else 0
+    birth = birth_of(path)
+    return birth and birth + _SLACK_NS

@@ -159,7 +159,7 @@ def test_a_full_disk_leaves_nothing_behind(
 ) -> None:
     at(workspace, "a").write_bytes(b"old")
     left = everything(workspace)
-    monkeypatch.setattr("engine.session.tools.landing._RENAMEAT2", None)
+    monkeypatch.setattr("engine.runtime.system.names.rename_to_nothing", lambda *_: False)
     with monkeypatch.context() as patch:
         patch.setattr(os, call, open_full if call == "open" else fail)
         with pytest.raises(OSError, match="No space left on device; nothing was written") as refused:
