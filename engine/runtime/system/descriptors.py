@@ -66,6 +66,7 @@ def open_descriptors() -> list[int]:
 
 if sys.platform == "linux":
     _OWN: Final = "/proc/self/fd"
+    _MEMORY: Final = "/memfd:"
     _CREDENTIALS: Final = Struct("=iII")
     """The sender of a record: process, user and group."""
 
@@ -84,6 +85,18 @@ if sys.platform == "linux":
     def close_memory_file(descriptor: int) -> None:
         """Close a file in memory, by its first descriptor or a copy of that. Raises OSError."""
         os.close(descriptor)
+
+    def is_memory_file(path: str) -> bool:
+        """Whether it is the path by which `memory_file` or `pins.opened_again` opens a file in memory of this process.
+
+        Such files are our work, and no file of a statement.
+        """
+        if not path.startswith(_OWN):
+            return False
+        try:
+            return os.readlink(path).startswith(_MEMORY)
+        except OSError:
+            return False
 
     def new_flag() -> int:
         """A descriptor that is readable once this process, or one forked from it, calls `set_flag`. Raises OSError."""
@@ -119,21 +132,37 @@ else:
 
     # Bound here, because the functions of this name that statements see ask the user.
     _open, _unlink = os.open, os.unlink
+    _MEMORY: Final[set[str]] = set()
+    """The real paths of the files that this process has made and not closed."""
 
     def memory_file(name: str, *, again: bool = False) -> int:
         """Open an empty file in the temporary directory. Without `again`, no path leads to it."""
         folder = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 -- opened exclusively, and for this user alone
-        path = os.path.join(folder, f".{name}-{os.urandom(8).hex()}")
-        descriptor = _open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        if not again:
-            _unlink(path)
+        path = os.path.join(os.path.realpath(folder), f".{name}-{os.urandom(8).hex()}")
+        _MEMORY.add(path)
+        try:
+            descriptor = _open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            if not again:
+                _remove(path)
+        except BaseException:
+            _MEMORY.discard(path)
+            raise
         return descriptor
 
     def close_memory_file(descriptor: int) -> None:
         """Close the file, and remove its name."""
         with suppress(FileNotFoundError):
-            _unlink(path_of(descriptor))
+            _remove(path_of(descriptor))
         os.close(descriptor)
+
+    def _remove(path: str) -> None:
+        try:
+            _unlink(path)
+        finally:
+            _MEMORY.discard(path)
+
+    def is_memory_file(path: str) -> bool:
+        return path in _MEMORY
 
     def new_flag() -> int:
         """Raise OSError: there are no copies of workers, which need a flag, where processes adopt no orphans."""

@@ -27,14 +27,14 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from ....core.text import cut_line
+from ....files.pins import path_of
+from ...system.descriptors import is_memory_file
 from .routes import Route, original
 
 Arguments = tuple[Any, ...]
 WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 """Any of these flags means that a file is opened for changes."""
 _HARMLESS: Final = ("/dev/null", "/dev/stdout", "/dev/stderr")
-_DESCRIPTORS: Final = "/proc/self/fd/"
-_MEMORY_FILE: Final = "/memfd:"
 _IN_MEMORY: Final = (":memory:", "")
 _PATH_CHARS: Final = 200
 _FILES: Final = (
@@ -96,17 +96,20 @@ def _opens_for_writing(args: Arguments) -> bool:
     # A number is an open descriptor: opening its file was allowed or stopped before.
     if not writes or isinstance(path, int):
         return False
-    return _text(path) not in _HARMLESS and not _is_in_memory(_text(path))
+    # A staged file may be a file in memory, which is opened for each file object on it.
+    return _text(path) not in _HARMLESS and not is_memory_file(_text(path))
 
 
-def _is_in_memory(path: str) -> bool:
-    """Whether it is a file in memory that is opened again, such as a staged file."""
-    if not path.startswith(_DESCRIPTORS):
-        return False
+def _removes(args: Arguments) -> bool:
+    return not is_memory_file(_text(args[0]))
+
+
+def _truncates(args: Arguments) -> bool:
+    path = args[0]
     try:
-        return os.readlink(path).startswith(_MEMORY_FILE)
+        return not is_memory_file(path_of(path) if isinstance(path, int) else _text(path))
     except OSError:
-        return False
+        return True
 
 
 def _makes_directory(args: Arguments) -> bool:
@@ -137,6 +140,8 @@ STOPPED: Final[dict[str, Callable[[Arguments], bool]]] = {
     **dict.fromkeys(("os.sched_setaffinity", "os.sched_setscheduler", "os.sched_setparam"), _changes_another),
     "open": _opens_for_writing,
     STAGED: _opens_for_writing,
+    "os.remove": _removes,
+    "os.truncate": _truncates,
     "os.mkdir": _makes_directory,
     "sqlite3.connect": _names_database,
     "sqlite3 ATTACH": _names_database,

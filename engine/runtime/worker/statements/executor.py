@@ -70,11 +70,11 @@ _USED: Final[dict[ModuleType, tuple[str, ...]]] = {
     builtins: tuple(name for name in vars(builtins) if name != "_"),
     ast: ("parse", "walk", "Expr", "Expression", "Name", "Constant", "Load"),
     linecache: ("cache", "getline", "getlines", "checkcache"),
-    os: (
+    os: tuple(name for name in (
         "path", "getpid", "stat", "lstat", "fstat", "open", "close", "read", "dup2", "listdir", "set_inheritable",
         "waitid", "_exit", "fspath", "fsdecode", "fsencode", "pread", "readlink", "access",
         "fstatvfs", "fork", "memfd_create", "pidfd_open", "pwrite", "waitpid", "getppid", "closerange", "setsid",
-    ),
+    ) if name in vars(os)),
     pickle: ("Pickler", "dumps"),
     signal: ("signal", "setitimer", "getsignal", "set_wakeup_fd", "valid_signals"),
     sys: ("modules", "_getframe", "exc_info"),

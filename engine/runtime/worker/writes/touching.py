@@ -42,7 +42,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from ....files.safe_open import Pinned, pinned
 from ....log.statements import ANYTHING, BY_LIBRARY
-from ...system.descriptors import open_descriptors
+from ...system.descriptors import is_memory_file, open_descriptors
 from ..channel import Inbox
 from ..guarding.outside import IMPORT, LOADED, TARGETS, UNSEEN, Target
 from ..interrupts import Interrupts
@@ -60,7 +60,7 @@ _OUR_OWN: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _SYSTEM: Final = (b"/dev/", b"/proc/", b"/sys/")
 _BYTECODE: Final = b"/__pycache__/"
 # Bound here, because statements may replace them.
-_encode, _join, _real = os.fsencode, os.path.join, os.path.realpath
+_encode, _decode, _join, _real = os.fsencode, os.fsdecode, os.path.join, os.path.realpath
 _IN_C: Final = tuple(EXTENSION_SUFFIXES)
 _STANDARD: Final = "lib-dynload"
 """The directory of the standard library's modules in C, which open files by Python's functions."""
@@ -194,7 +194,7 @@ class WriteNotices:
             return True
 
     def _is_left_out(self, place: bytes) -> bool:
-        return place.startswith(self._left_out) or _BYTECODE in place
+        return place.startswith(self._left_out) or _BYTECODE in place or is_memory_file(_decode(place))
 
     def _tell_once(self, found: Pinned) -> None:
         if found.place in self._noticed:
