@@ -93,6 +93,12 @@ def send(pid: int, number: signal.Signals) -> None:
 if sys.platform == "linux":
     ADOPTS_ORPHANS: Final = True
     """Whether a process can be the subreaper of its descendants."""
+    FORKS_MAY_DO_ANYTHING: Final = True
+    """Whether a forked process may use every library, before it starts another program.
+
+    On macOS it must not: the interpreter has loaded CoreFoundation, which ends a forked process that uses it, and other
+    frameworks of the system wait for threads that a fork does not copy.
+    """
     _FIRST: Final = -20
     """The highest priority that is not real-time."""
     _PR_SET_PDEATHSIG: Final = 1
@@ -165,6 +171,7 @@ if sys.platform == "linux":
 
 else:
     ADOPTS_ORPHANS: Final = False
+    FORKS_MAY_DO_ANYTHING: Final = False
 
     def die_with_parent(number: signal.Signals, parent: int) -> bool:
         """Return False if `parent` is gone already. Its later end sends nothing here."""

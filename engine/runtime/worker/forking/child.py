@@ -39,6 +39,7 @@ from ...sandbox.seatbelt import LAYERS as STARTED_IN
 from ...system import own_process
 from ...system.descriptors import close_all_but, close_memory_file, memory_file
 from ...system.own_process import (
+    FORKS_MAY_DO_ANYTHING,
     become_subreaper,
     die_with_parent,
     flush_c_streams,
@@ -81,7 +82,8 @@ def become_worker(
         if not die_with_parent(signal.SIGKILL, parent):
             os._exit(_EXIT_SETUP)
         set_limits(request.data_bytes, request.open_files)
-        if request.domain is not None and (before := starter(request.domain)):
+        before = () if request.domain is None else starter(request.domain)
+        if before or not FORKS_MAY_DO_ANYTHING:
             _start_again(before, request, (worker_socket, stdout, stderr, handover, outlines))
         spares, (asks, copies, channel) = _place(stdout, stderr, outlines, handover, worker_socket)
         # Before the import path, because a project's .pth files may run code.
@@ -115,19 +117,20 @@ def _fail(error: BaseException, channel: socket.socket | None, worker_socket: in
     os._exit(_EXIT_SETUP)
 
 
-# --- workers of a system whose sandbox is a program's -----------------------------------------------------------------
+# --- workers that are a program of their own --------------------------------------------------------------------------
 #
-# On macOS a sandbox applies to a program that `sandbox-exec` starts, so the forked process becomes that program, and
-# that one starts this interpreter again. It keeps its id, parent, session, limits and descriptors. The request is in a
-# file without a path. `boot` calls `continue_worker` then. This costs the time to load all modules again, and gives the
-# worker no memory of the zygote.
+# On macOS a forked process must not use the system's frameworks (`FORKS_MAY_DO_ANYTHING`), and a sandbox applies to a
+# program that `sandbox-exec` starts. So the forked process becomes a new interpreter, by way of that program if there
+# is a sandbox. It keeps its id, parent, session, limits and descriptors. The request is in a file without a path.
+# `boot` calls `continue_worker` then. This costs the time to load all modules again, and gives the worker no memory of
+# the zygote.
 
 
 def _start_again(before: Sequence[str], request: Fork, descriptors: tuple[int, ...]) -> NoReturn:
     """Become a program that continues this worker. Raises OSError."""
     given = memory_file("worker")
     with open(given, "wb", closefd=False) as file:
-        file.write(" ".join(map(str, descriptors)).encode() + b"\n" + frame(request))
+        file.write(" ".join(map(str, (int(bool(before)), *descriptors))).encode() + b"\n" + frame(request))
     os.lseek(given, 0, os.SEEK_SET)
     for descriptor in (given, *descriptors):
         os.set_inheritable(descriptor, True)
@@ -144,7 +147,7 @@ def continue_worker(given: int) -> NoReturn:
     """
     own_process.take_place()
     with open(given, "rb", closefd=False) as file:
-        worker_socket, stdout, stderr, handover, outlines = map(int, file.readline().split())
+        is_in_sandbox, worker_socket, stdout, stderr, handover, outlines = map(int, file.readline().split())
         frames = FrameBuffer()
         frames.feed(file.read())
     close_memory_file(given)
@@ -154,7 +157,8 @@ def continue_worker(given: int) -> NoReturn:
         request = to_zygote(body or b"")
         assert isinstance(request, Fork)
         spares, (asks, copies, channel) = _place(stdout, stderr, outlines, handover, worker_socket)
-        _begin(request, channel, spares, asks, copies, STARTED_IN)
+        layers = STARTED_IN if is_in_sandbox else _confine(request)
+        _begin(request, channel, spares, asks, copies, layers)
     except BaseException as error:
         _fail(error, channel, worker_socket)
 
