@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support import long_tests, portable
 
-if portable.VARIABLE in os.environ:
+if portable.is_on():
     portable.switch_on()  # before anything of the program is imported
 
 # Until all tests are collected (`pytest_collection_finish`), because none of what they are made of is garbage.
@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if long_tests.is_long(item.nodeid):
             item.add_marker(pytest.mark.long)
-    if portable.VARIABLE in os.environ:
+    if portable.is_on():
         for item in items:
             if why := portable.reason(item.nodeid):
                 item.add_marker(pytest.mark.skip(why))

@@ -21,7 +21,7 @@ NOTE_EXIT: Final = 0x80000000
 _MASKS: Final = {READ: select.EPOLLIN | select.EPOLLRDHUP, WRITE: select.EPOLLOUT}
 _ENDED: Final = select.EPOLLHUP | select.EPOLLRDHUP | select.EPOLLERR
 # Bound here, because the tests of another system take these names away.
-_epoll, _pidfd_open = select.epoll, os.pidfd_open
+_epoll, _IN, _pidfd_open = select.epoll, select.EPOLLIN, os.pidfd_open
 
 
 class Kevent(NamedTuple):
@@ -106,7 +106,7 @@ class Kqueue:
     def _watch(self, change: Kevent) -> None:
         descriptor = _pidfd_open(change.ident)
         self._processes[descriptor] = change.ident
-        self._poll.register(descriptor, select.EPOLLIN)
+        self._poll.register(descriptor, _IN)
 
     def _forget(self, descriptor: int) -> None:
         self._poll.unregister(descriptor)

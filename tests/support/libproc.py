@@ -20,20 +20,31 @@ _TICKS: Final = 100
 """Ticks of /proc in a second."""
 
 
+# Bound here, because the program redirects these functions in workers, and statements may replace them.
+_open, _read, _close, _listdir = os.open, os.read, os.close, os.listdir
+
+
+def _content(path: str) -> bytes:
+    descriptor = _open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return _read(descriptor, 65536)
+    finally:
+        _close(descriptor)
+
+
 class Libproc:
     """The library."""
 
     def proc_listpids(self, kind: int, _: int, room: Any, size: int) -> int:
         assert kind == _ALL_PIDS
-        found = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        found = [int(name) for name in _listdir("/proc") if name.isdigit()]
         data = struct.pack(f"={len(found)}i", *found)
         return len(data) if room is None else self._give(data, room, size - size % 4)
 
     def proc_pidinfo(self, pid: int, kind: int, argument: Any, room: Any, size: int) -> int:
         try:
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-            threads = list(map(int, os.listdir(f"/proc/{pid}/task")))
+            fields = _content(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+            threads = list(map(int, _listdir(f"/proc/{pid}/task")))
         except OSError:
             return 0
         is_zombie = fields[0] == b"Z"

@@ -12,8 +12,8 @@ if __name__ == "__main__":
     # What the switch needs is on the import path that the zygote is given.
     given = sys.path[:]
     sys.path[:] = [ROOT, *sys.argv[7:]]
-    from tests.support.portable import switch_on
+    from tests.support.portable import become_program
 
-    switch_on()
+    become_program()
     sys.path[:] = given
     runpy.run_path(os.path.join(ROOT, "engine", "runtime", "worker", "boot.py"), run_name="__main__")

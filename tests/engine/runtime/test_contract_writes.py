@@ -10,6 +10,7 @@ import pytest
 
 from engine.core.execution import ExceptionInfo
 from engine.log.statements import EffectAnswer, EffectRequest
+from tests.support import portable
 from tests.support.environments import AnyBench, past, restore
 
 GIVEN, OTHER = b"given\n", b"other\n"
@@ -50,10 +51,6 @@ WAYS: dict[str, tuple[str, dict[str, bytes | None]]] = {
         {"tree/a": b"a", "tree/deep/b": b"b", "new/a": None, "new/deep/b": None},
     ),
     "mkstemp": ("import tempfile; n, name = tempfile.mkstemp('', 'new', DIR); os.rename(name, NEW); os.close(n)", NEW),
-    "O_TMPFILE": (
-        "n = os.open(DIR, os.O_TMPFILE | os.O_RDWR)\nos.link(f'/proc/self/fd/{n}', NEW, src_dir_fd=n)\nos.close(n)",
-        NEW,
-    ),
     "sqlite3": ("import sqlite3; c = sqlite3.connect(NEW); _ = c.execute('create table t (x)'); c.close()", DATABASE),
     "sqlite3, by a URI": ("c = sqlite3.connect('file://' + NEW.replace('w', '%77'), uri=True); c.close()", DATABASE),
     "mmap": (
@@ -74,6 +71,11 @@ WAYS: dict[str, tuple[str, dict[str, bytes | None]]] = {
     "twice": ("Path(GIVEN).write_text('1'); Path(GIVEN).write_text('2')", CHANGED),
 }
 """Statements, and the files that each is noticed to write, with what they held."""
+if not portable.is_on():
+    WAYS["O_TMPFILE"] = (
+        "n = os.open(DIR, os.O_TMPFILE | os.O_RDWR)\nos.link(f'/proc/self/fd/{n}', NEW, src_dir_fd=n)\nos.close(n)",
+        NEW,
+    )
 OWN_PROCESS = {
     "os.open in a directory": (
         "d = os.open(DIR, os.O_RDONLY)\nos.close(os.open('new', os.O_CREAT | os.O_RDWR, dir_fd=d))",
@@ -133,6 +135,9 @@ async def test_each_way_to_write_is_noticed_with_earlier_content(b: AnyBench, tm
         assert outcome.more == 0, way
 
 
+IN_MEMORY = "" if portable.is_on() else "n = os.memfd_create('x'); io.open(n, 'w').close()\n"
+
+
 async def test_what_writes_nothing_is_not_noticed(b: AnyBench, tmp_path: Path) -> None:
     source = prepared(
         tmp_path,
@@ -141,7 +146,7 @@ async def test_what_writes_nothing_is_not_noticed(b: AnyBench, tmp_path: Path) -
         "with io.open(GIVEN, 'rb') as f: mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ).close()\n"
         "io.open(os.devnull, 'w').close(); sqlite3.connect(':memory:').close(); sqlite3.connect('').close()\n"
         "d = os.open(DIR, os.O_RDONLY); os.close(os.open('given', os.O_RDONLY, dir_fd=d)); os.close(d)\n"
-        "n = os.memfd_create('x'); io.open(n, 'w').close()\nos.listdir(DIR), os.stat(GIVEN), id(1)",
+        f"{IN_MEMORY}os.listdir(DIR), os.stat(GIVEN), id(1)",
     )
     outcome = await b.run(source)
     assert outcome.status == "ok", outcome.exception
