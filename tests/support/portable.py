@@ -54,6 +54,7 @@ NOT_ELSEWHERE: Final = {
     "tests/e2e/test_plans.py::test_terminal_shows_the_plan": _ASKED,
     "tests/e2e/test_process_secrets.py": _PROC,
     "tests/e2e/test_searches.py::test_a_sandboxed_statement": _SANDBOX,
+    "tests/e2e/test_whole_task.py": _ASKED,
     "tests/engine/cli/test_doctor.py::test_stored_keys_are_named": _BRANDS,
     "tests/engine/files/test_protected.py::test_a_directory_that_may_not_be_listed": _CAPABILITIES,
     "tests/engine/files/test_protected.py::test_a_part_of_a_repository_that_its_owner": _CAPABILITIES,
@@ -129,6 +130,11 @@ def become_program() -> None:
             delattr(module, each)
     for name in [name for name in sys.modules if name.partition(".")[0] in _FORGOTTEN]:
         del sys.modules[name]
+
+
+def environment() -> dict[str, str]:
+    """Variables with which a program of ours runs as on another system, and spawns its workers."""
+    return {VARIABLE: SPAWNING, "PYTHONPATH": _START}
 
 
 def is_on() -> bool:

@@ -20,6 +20,12 @@ def descriptors(request: pytest.FixtureRequest) -> ModuleType:
     return implementation("engine.runtime.system.descriptors", request.param)
 
 
+@pytest.fixture
+def pins(descriptors: ModuleType) -> ModuleType:
+    """The pins of the same system."""
+    return implementation("engine.files.pins", "linux" if descriptors is linux else "other")
+
+
 def test_a_memory_file_is_empty_private_and_has_no_path(
     descriptors: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,6 +66,24 @@ def test_a_memory_file_that_is_opened_again_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(OSError, match="Bad file"):
         os.fstat(high)
+
+
+def test_a_memory_file_is_known_by_the_path_that_opens_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, descriptors: ModuleType, pins: ModuleType
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "link"))
+    opened: list[str] = []
+    monkeypatch.setattr(pins, "_open", lambda path, *rest: (opened.append(path), os.open(path, *rest))[1])
+    memory, plain = descriptors.memory_file("name", again=True), os.open(tmp_path / "a", os.O_RDWR | os.O_CREAT)
+    for each in (memory, plain):
+        os.close(pins.opened_again(each, os.O_RDWR))
+    assert [descriptors.is_memory_file(path) for path in opened] == [True, False]
+    assert not descriptors.is_memory_file(str(tmp_path / "real" / ".name-0123456789abcdef"))
+    descriptors.close_memory_file(memory)
+    os.close(plain)
+    assert not any(map(descriptors.is_memory_file, opened))
 
 
 def test_all_but_these_are_closed(descriptors: ModuleType) -> None:
