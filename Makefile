@@ -38,8 +38,8 @@ test: .venv/.installed tests/node/node_modules/.installed ## all tests but the l
 test-all: .venv/.installed tests/node/node_modules/.installed ## every test, and properties on five times as many examples
 	$(COMPILE) && HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 4 --dist loadfile
 
-test-portable: .venv/.installed ## tests of the engine as on another system than Linux, see docs/macos.md
-	REWINDOW_PORTABLE=1 $(NOT_SLOW) tests/engine/core tests/engine/log tests/engine/files tests/engine/runtime tests/engine/session
+test-portable: .venv/.installed tests/node/node_modules/.installed ## tests as on another system than Linux, see docs/macos.md
+	REWINDOW_PORTABLE=1 $(NOT_SLOW) tests/engine tests/acp_adapter tests/mcp_tools tests/e2e
 
 test-hosts: .venv/.installed tests/node/node_modules/.installed tests/hosts/node_modules/.installed ## rewindow-mcp in Claude Code, Codex, Gemini CLI and goose; installs them, which takes 1.3 GB
 	$(COMPILE) && $(BIN)/python -m pytest tests/hosts/hosts.py

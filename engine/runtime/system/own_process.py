@@ -96,8 +96,8 @@ if sys.platform == "linux":
     FORKS_MAY_DO_ANYTHING: Final = True
     """Whether a forked process may use every library, before it starts another program.
 
-    On macOS it must not: the interpreter has loaded CoreFoundation, which ends a forked process that uses it, and other
-    frameworks of the system wait for threads that a fork does not copy.
+    Python's documentation calls forks unsafe on macOS. The system's frameworks may crash in a forked process, such as
+    the one that `urllib.request` asks for proxies, or wait for threads that a fork does not copy.
     """
     _FIRST: Final = -20
     """The highest priority that is not real-time."""
