@@ -52,6 +52,7 @@ from .protected_names import (
     ROWS,
     TWO_PARTS,
     WORKSPACE_SUFFIX,
+    fold,
     stem_of,
     why_by_name,
     why_in_git,
@@ -179,8 +180,8 @@ class Protection:
     def why_by_name(self, path: str) -> str:
         """Like `why`, but only by the names in the path below the session's directory, without the file system."""
         root = max((each for each in self._roots if is_inside(path, (each,))), key=len, default="/")
-        below = path[len(root) :].strip("/").casefold().split("/")
-        return why_by_name(below) or BY_NAME.get(f"{os.path.basename(root).casefold()}/{below[0]}", "")
+        below = fold(path[len(root) :].strip("/")).split("/")
+        return why_by_name(below) or BY_NAME.get(f"{fold(os.path.basename(root))}/{below[0]}", "")
 
     def places(self) -> tuple[str, ...]:
         """Return the paths to mount read-only: those that exist, and those of a root's own repository.
@@ -265,7 +266,7 @@ class Protection:
         file before any has a second one, those near the top first, because whoever makes many must not hide one.
         """
         new = [path for path, mark in self.marks().items() if is_new(mark, before.get(path))]
-        new.sort(key=lambda path: (path.count("/"), os.path.basename(path).casefold() not in BY_NAME, path))
+        new.sort(key=lambda path: (path.count("/"), fold(os.path.basename(path)) not in BY_NAME, path))
         rows = [list(_appeared_at(path, path in before and before[path] is None)) for path in new]
         yield from filter(None, chain.from_iterable(zip_longest(*rows)))
 
@@ -299,7 +300,7 @@ class Protection:
 
     def _why_in_repository(self, path: str) -> str:
         for folder in self._above(path):
-            below = path[len(folder.rstrip("/")) + 1 :].casefold().split("/")
+            below = fold(path[len(folder.rstrip("/")) + 1 :]).split("/")
             found = _names_in(folder)
             if _is_whole(found):
                 if reason := why_in_git(below):
@@ -395,7 +396,7 @@ def _repositories_above(path: str) -> Iterator[str]:
 
 
 def _top_of(repository: str) -> str:
-    return os.path.dirname(repository) if os.path.basename(repository).casefold() == GIT else repository
+    return os.path.dirname(repository) if fold(os.path.basename(repository)) == GIT else repository
 
 
 def _names_below(place: str) -> Iterator[str]:
@@ -437,7 +438,7 @@ def _configuration() -> str:
 
 def _why_in_configuration(path: str) -> str:
     base = _configuration()
-    below = path[len(base) :].strip("/").casefold().partition("/")[0] if is_inside(path, (base,)) else ""
+    below = fold(path[len(base) :].strip("/")).partition("/")[0] if is_inside(path, (base,)) else ""
     return BY_NAME.get(CONFIGURATION + below, "")
 
 
@@ -458,7 +459,7 @@ def _rows_of_configuration() -> Iterator[str]:
 
 
 def _is_above_rows(path: str) -> bool:
-    return os.path.basename(path).casefold() in ABOVE_ROWS or path == _configuration()
+    return fold(os.path.basename(path)) in ABOVE_ROWS or path == _configuration()
 
 
 def _changed_at(folder: str) -> int:
@@ -485,7 +486,7 @@ def _is_whole(names: frozenset[str]) -> bool:
 
 def _names_in(folder: str) -> frozenset[str]:
     """Return which of the names that make a directory a repository exist in it."""
-    return frozenset(name.casefold() for name in _OF_REPOSITORIES if os.path.lexists(os.path.join(folder, name)))
+    return frozenset(fold(name) for name in _OF_REPOSITORIES if os.path.lexists(os.path.join(folder, name)))
 
 
 # --- on the disk ------------------------------------------------------------------------------------------------------
@@ -507,9 +508,9 @@ def _held_places(git: str) -> Iterator[str]:
 
 def _rows_at(folder: str, names: Iterable[str]) -> Iterator[str]:
     for name in names:
-        if name.casefold() in BY_NAME or name.casefold().endswith(WORKSPACE_SUFFIX):
+        if fold(name) in BY_NAME or fold(name).endswith(WORKSPACE_SUFFIX):
             yield os.path.join(folder, name)
-        elif stem_of(name.casefold()) in BY_NAME:
+        elif stem_of(fold(name)) in BY_NAME:
             yield os.path.join(folder, name)
             yield _bytecode_beside(os.path.join(folder, name))
     yield from _rows_below(folder, folder, names)
@@ -532,7 +533,7 @@ def _rows_below(root: str, folder: str, names: Iterable[str]) -> Iterator[str]:
     for name in _above_rows(names):
         for first, second in TWO_PARTS:
             path = os.path.join(folder, name, second)
-            if name.casefold() == first and is_inside(path, (root,)) and os.path.lexists(path):
+            if fold(name) == first and is_inside(path, (root,)) and os.path.lexists(path):
                 yield path
 
 
@@ -540,11 +541,11 @@ def _rows_behind_links(folder: str, names: Iterable[str]) -> Iterator[str]:
     """Yield paths of two-part rows whose directory is a link, existing or not: its target does not have that name."""
     for name in _above_rows(names):
         if os.path.islink(os.path.join(folder, name)):
-            yield from (os.path.join(folder, name, second) for first, second in TWO_PARTS if name.casefold() == first)
+            yield from (os.path.join(folder, name, second) for first, second in TWO_PARTS if fold(name) == first)
 
 
 def _above_rows(names: Iterable[str]) -> Iterator[str]:
-    return (name for name in names if name.casefold() in ABOVE_ROWS)
+    return (name for name in names if fold(name) in ABOVE_ROWS)
 
 
 def _repositories_at(folder: str, names: Iterable[str], times: dict[str, int]) -> Iterator[str]:
@@ -552,7 +553,7 @@ def _repositories_at(folder: str, names: Iterable[str], times: dict[str, int]) -
 
     `times` is filled as by `_folders`, with directories in which git makes further submodules; some may be missing.
     """
-    for name in dict.fromkeys((GIT, *(name for name in names if name.casefold() == GIT))):
+    for name in dict.fromkeys((GIT, *(name for name in names if fold(name) == GIT))):
         git = os.path.join(folder, name)
         if not os.path.lexists(git):
             continue
@@ -560,7 +561,7 @@ def _repositories_at(folder: str, names: Iterable[str], times: dict[str, int]) -
         yield from _submodules(os.path.join(git, "modules"), times)
         for work_tree in work_trees_in(git):
             yield from _submodules(os.path.join(work_tree, "modules"), times)
-    if _may_be_whole(frozenset(map(str.casefold, names))):
+    if _may_be_whole(frozenset(map(fold, names))):
         yield folder
 
 
@@ -584,7 +585,7 @@ def _is_none(_beside: Collection[str], _name: str) -> bool:
 
 
 def _is_git(_: Collection[str], name: str) -> bool:
-    return name.casefold() == GIT
+    return fold(name) == GIT
 
 
 def _is_data(beside: Collection[str], name: str) -> bool:

@@ -1,8 +1,8 @@
 """The names of files that other programs run by themselves, and what runs them when.
 
 One table, and what is not a plain name: git's own files, modules that Python imports at its start, and workspaces of
-editors. Names are compared without case, because some file systems do. Pure. Used by `protected`, which looks for such
-files on the disk.
+editors. Names are compared as file systems without case and Unicode forms do. Pure. Used by `protected`, which looks
+for such files on the disk.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from .git_configuration import COMMON_DIR
+from .spellings import folded
 
 
 class Row(NamedTuple):
@@ -135,8 +136,17 @@ GIT_DATA: Final = (OBJECTS, REFS, "logs")
 _GIT_ITSELF: Final = "git reads its configuration and hooks from the target of this file"
 
 
+_IGNORED: Final = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
+"""Characters that HFS+ ignores in names; git refuses them in `.git` for that reason (utf8.c)."""
+
+
+def fold(name: str) -> str:
+    """Return a name or a path as these tables have it, whatever spelling finds the file."""
+    return folded(name if name.isascii() else name.translate(_IGNORED))
+
+
 def why_by_name(parts: list[str]) -> str:
-    """Return why a path is protected, by its parts in lower case; "" if their names do not say so."""
+    """Return why a path is protected, by its folded parts; "" if their names do not say so."""
     for number, part in enumerate(parts):
         if part == GIT and (reason := why_in_git(parts[number + 1 :])):
             return reason

@@ -46,6 +46,7 @@ from ..core.domain import is_inside
 from ..core.durable import sync
 from ..core.execution import UNREAD
 from .pins import PIN, is_on_procfs, may, opened_again, path_of, pinned_again
+from .spellings import stored_name, stored_path
 
 _MOST_LINKS: Final = 40
 """The kernel's own limit."""
@@ -202,7 +203,7 @@ class Place:
     @property
     def folder(self) -> str:
         """The absolute path, links resolved, of the file's directory."""
-        return os.path.join(path_of(self.directory), *self.missing)
+        return os.path.join(stored_path(path_of(self.directory)), *self.missing)
 
     @property
     def path(self) -> str:
@@ -263,7 +264,12 @@ class Place:
 
 @contextlib.contextmanager
 def place_to_write(
-    path: str, roots: tuple[str, ...] | None = None, *, making: bool = False, follows: bool = True
+    path: str,
+    roots: tuple[str, ...] | None = None,
+    *,
+    making: bool = False,
+    follows: bool = True,
+    as_spelled: bool = False,
 ) -> Generator[Place]:
     """Return the place of a file at an absolute path, which need not exist.
 
@@ -274,6 +280,7 @@ def place_to_write(
         roots: as for `opened_file`.
         making: make missing directories, with the permissions of the umask.
         follows: also follow a link at the end of the path.
+        as_spelled: keep the spelling of the name, even if the directory lists another one of it (`spellings`).
 
     Raises:
         PermissionError: it is outside the roots, or on procfs.
@@ -291,6 +298,8 @@ def place_to_write(
             if target is None:
                 if roots is not None:
                     _check_around(os.path.join(path_of(pin), *missing, name))
+                if not (missing or as_spelled):
+                    name = stored_name(pin, name)
                 with _made(pin, missing if making else ()) as directory:
                     yield Place(directory, () if making else missing, name)
                 return

@@ -29,6 +29,7 @@ from ..core.text import cut_end, cut_line, cut_middle, legible_line, plural, val
 from ..core.toolbox import ASK, RECALL_FILE, ROUTED, call_title
 from ..files.pins import is_on_procfs
 from ..files.safe_open import Pinned, pinned
+from ..files.spellings import stored_path
 from ..log.events.conversation import ResultStatus, ToolCall
 from ..log.events.execution import CommandEnded, EffectRequested
 from ..log.file_history import ActOnFile, Question
@@ -223,7 +224,8 @@ class FileState(Struct, frozen=True):
 def file_state(place: str, limit: int) -> FileState:
     """Read the file at a real absolute path, if it has at most `limit` bytes.
 
-    A link, a directory or a device is not a file. Nor is anything behind a link above the name.
+    A link, a directory or a device is not a file. Nor is anything behind a link above the name, or what the directory
+    lists in another spelling.
     """
     try:
         found = pinned(place, follows=False)
@@ -231,6 +233,8 @@ def file_state(place: str, limit: int) -> FileState:
         return FileState()  # because what is above it is gone
     try:
         if found.kind != "file" or found.place != os.fsencode(place) or is_on_procfs(found.descriptor):
+            return FileState()
+        if stored_path(place) != place:
             return FileState()
         return _read(found, limit)
     except OSError:
@@ -266,7 +270,11 @@ def states_before(act: TreeAct) -> dict[str, FileState]:
     """Read the files whose content the act moves or removes, by path."""
     found: dict[str, FileState] = {}
     room = _KEPT_TOGETHER
+    respelled = {path for path, source in act.becomes if act.respells and source is not None}
     for path in dict.fromkeys(each for pair in act.becomes for each in pair if each is not None):
+        if path in respelled:
+            found[path] = _GONE
+            continue
         found[path] = held = file_state(path, min(KEPT_BYTES, room))
         room -= len(held.data or b"")
     return found
@@ -295,12 +303,13 @@ _MOST_ENTRIES: Final = 20_000
 def directories_and_links(paths: Iterable[str]) -> dict[str, Entry]:
     """Return the directories and links at and below real paths, and the existing directories above them. Blocks.
 
-    At most _MOST_ENTRIES of them; files are left out.
+    At most _MOST_ENTRIES of them; files are left out, and a path whose name is listed in another spelling.
     """
     found: dict[str, Entry] = {}
     waiting: list[str] = []
     for path in paths:
-        waiting.append(path)
+        if stored_path(path) == path:
+            waiting.append(path)
         above = os.path.dirname(path)
         while above not in found and above != os.path.dirname(above):
             if (entry := _entry(above)) is not None:

@@ -14,6 +14,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from ..spellings import composed
+
 MAX_CHARS: Final = 1_000
 MAX_ALTERNATIVES: Final = 200
 """Largest number of globs that braces may expand to."""
@@ -28,8 +30,8 @@ _CLASS: Final = re.compile(r"\[(?P<not>[!^]?)(?P<set>\]?[^\]]*)\]", re.DOTALL)
 class Glob(Struct, frozen=True):
     """A parsed glob.
 
-    `expression` matches a whole path, with `/`, from the searched directory. `ignore_lines` are ignore rules that leave
-    at least these files; none if they would leave all.
+    `expression` matches a whole path, with `/`, from the searched directory, in the form of `composed`. `ignore_lines`
+    are ignore rules that leave at least these files; none if they would leave all.
     """
 
     expression: str
@@ -44,7 +46,7 @@ def read_glob(text: str) -> Glob:
     """
     if len(text) > MAX_CHARS:
         raise ValueError(f"a glob may have at most {MAX_CHARS} characters; this one has {len(text)}")
-    pairs = [_translated(_checked(alternative, text)) for alternative in alternatives(text)]
+    pairs = [_translated(_checked(alternative, text)) for alternative in alternatives(composed(text))]
     expression = "(?s:" + "|".join(expression for expression, _ in pairs) + ")"
     try:
         re.compile(expression)

@@ -1,8 +1,8 @@
 """The place of a search, the files that ignore files exclude there, and completion of typed paths.
 
-Ignore files count from the top: the root of the repository around the place, else the workspace's root. Files above
-belong to other projects. Must not know how files are searched. Used by the tools `grep` and `find`, by globs of groups
-(`runtime.worker.handles.trees`) and by whoever types a path.
+Names and rules match in either Unicode form. Ignore files count from the top: the root of the repository around the
+place, else the workspace's root. Files above belong to other projects. Must not know how files are searched. Used by
+the tools `grep` and `find`, by globs of groups (`runtime.worker.handles.trees`) and by whoever types a path.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Final
 
 from ..pins import path_of
 from ..safe_open import opened_directory, opened_file, own_below, pinned_stat, real_roots
+from ..spellings import composed
 
 REPOSITORY: Final = ".git"
 VERSION_CONTROL: Final = (".git", ".hg", ".jj", ".svn")
@@ -200,8 +201,9 @@ class IgnoreFiles:
         return False
 
     def _decision(self, kind: str, path: str, name: str) -> bool | None:
+        name = composed(name)
         for level in reversed(self._levels):
-            own = level.below + path if level.below else path[len(level.prefix) :]
+            own = composed(level.below + path if level.below else path[len(level.prefix) :])
             for run in level.rules.get(kind, ()):
                 if run.matches(own, name):
                     return run.left_out
@@ -294,7 +296,9 @@ def _common_directory(repository: str) -> str:
 
 
 def _runs(text: str) -> tuple[_Run, ...]:
-    lines = [found for line in text.removeprefix("\ufeff").split("\n") if (found := _line(line.removesuffix("\r")))]
+    lines = [
+        found for line in composed(text).removeprefix("\ufeff").split("\n") if (found := _line(line.removesuffix("\r")))
+    ]
     runs: list[_Run] = []
     while lines:
         left_out = lines[-1][2]

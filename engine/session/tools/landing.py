@@ -58,12 +58,14 @@ def land(workspace: Workspace, change: Change, hold: Callable[[str], None] | Non
 
 
 @contextlib.contextmanager
-def placed(workspace: Workspace, path: str, *, making: bool, follows: bool = True) -> Generator[Target]:
+def placed(
+    workspace: Workspace, path: str, *, making: bool, follows: bool = True, as_spelled: bool = False
+) -> Generator[Target]:
     """The pinned place of the real path `path`; as `Workspace.to_write`.
 
     Also raises OSError (ESTALE) if the path now leads elsewhere.
     """
-    with workspace.to_write(path, making=making, follows=follows) as target:
+    with workspace.to_write(path, making=making, follows=follows, as_spelled=as_spelled) as target:
         if target.place.path != path:
             raise stale(f"the place of {workspace.shown(path)}", _SINCE, None, b"")
         yield target

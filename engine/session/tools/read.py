@@ -20,6 +20,7 @@ from ...files.changes import describe
 from ...files.pins import path_of
 from ...files.revision import decoded, digest_of
 from ...files.safe_open import opened_file
+from ...files.spellings import stored_path
 from ...log.events import Event
 from ...log.events.execution import EffectAnswered, FileWritten
 from .workspace import Workspace
@@ -81,7 +82,7 @@ def _content(workspace: Workspace, path: str, limit: int) -> tuple[str, bytes]:
         if os.path.realpath(absolute) == place:
             return place, data
     with opened_file(absolute, workspace.roots) as file:
-        return path_of(file.fileno()), file.read(limit + 1)
+        return stored_path(path_of(file.fileno())), file.read(limit + 1)
 
 
 # --- the error for a file that has changed since it was seen ----------------------------------------------------------

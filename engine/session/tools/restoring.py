@@ -15,9 +15,11 @@ from typing import Final, NamedTuple
 
 import xxhash
 
+from ...core.domain import is_inside
 from ...core.execution import DIRECTORY, LINK
 from ...files.pins import PIN, set_mode
-from ...files.safe_open import LARGEST, Place, mark_of, sync_directory
+from ...files.safe_open import LARGEST, Place, mark_of, opened_directory, sync_directory
+from ...files.spellings import stored_name
 from ...files.temporary_files import recorded
 from ...log.events.going_back import FileToRestore
 from ...runtime.system import attributes
@@ -79,7 +81,9 @@ def restore(
         raise OSError(errno.ENOENT, _UNKNOWN, file.path)
     making = bool(file.wanted_digest) and not file.present_digest
     try:
-        with placed(workspace, path, making=making, follows=False) as target:
+        if not _spelled(workspace, path, making=making, sync=sync):
+            return None
+        with placed(workspace, path, making=making, follows=False, as_spelled=True) as target:
             if not is_trusted and (why := target.protected):
                 raise PermissionError(errno.EPERM, UNTRUSTED.format(why), file.path)
             return _restore(target.place, file, wanted, workspace, sync)
@@ -89,10 +93,44 @@ def restore(
         raise
 
 
+def _spelled(workspace: Workspace, path: str, *, making: bool, sync: Sync) -> bool:
+    """Let the directories above a name have its spelling (`spellings`), if it is to be made there.
+
+    Return whether they have it. If not, the name is not there: the directory was renamed since.
+    """
+    root = next((each for each in workspace.real_roots if is_inside(path, (each,))), path)
+    here, *below = root, *os.path.relpath(os.path.dirname(path), root).split(os.sep)
+    for part in below:
+        if part in (os.curdir, os.pardir) or not os.path.isdir(os.path.join(here, part)):
+            break
+        with opened_directory(here, workspace.roots) as directory:
+            stored = stored_name(directory, part)
+            if stored != part and not making:
+                return False
+            if stored != part:
+                os.rename(stored, part, src_dir_fd=directory, dst_dir_fd=directory)
+                sync(directory)
+        here = os.path.join(here, part)
+    return True
+
+
 def _restore(
     place: Place, file: FileToRestore, wanted: bytes | None, workspace: Workspace, sync: Sync
 ) -> Replaced | None:
     found = _look(place)
+    stored = place.name if place.missing else stored_name(place.directory, place.name)
+    if stored != place.name and not file.wanted_digest:
+        return None  # its name has changed
+    if stored != place.name and file.wanted_digest in found.digests:
+        os.rename(stored, place.name, src_dir_fd=place.directory, dst_dir_fd=place.directory)
+        sync(place.directory)
+        return Replaced(found.data)
+    return _replace(place, file, wanted, workspace, sync, found)
+
+
+def _replace(
+    place: Place, file: FileToRestore, wanted: bytes | None, workspace: Workspace, sync: Sync, found: _Found
+) -> Replaced | None:
     if file.wanted_digest in found.digests:
         return _restore_mode(place, file, found)
     if file.present_digest not in found.digests:

@@ -30,6 +30,7 @@ from ...files.search.commands import (
 )
 from ...files.search.globs import Glob, read_glob
 from ...files.search.ignore_files import Place, place_of
+from ...files.spellings import composed
 from .bash import Program
 from .workspace import Workspace, name_text, path_text
 
@@ -77,7 +78,7 @@ def grep(workspace: Workspace, arguments: GrepArguments) -> Program:
 
 def _wanted(place: Place, glob: Glob | None) -> re.Pattern[str]:
     """A pattern that matches the wanted paths. Ripgrep gets the glob too, but may search more files."""
-    name = "" if place.name is None else rf"(?={re.escape(place.name)}\Z)"
+    name = "" if place.name is None else rf"(?={re.escape(composed(place.name))}\Z)"
     return re.compile(name + (".*" if glob is None else glob.expression), re.DOTALL)
 
 
@@ -104,7 +105,7 @@ def _answer(
     workspace: Workspace, place: Place, wanted: re.Pattern[str], context: int, outcome: CommandOutcome
 ) -> dict[str, object]:
     output, notes = printed(outcome, _found)
-    found = (each for each in read_files(output) if wanted.fullmatch(_text(each.path)))
+    found = (each for each in read_files(output) if wanted.fullmatch(composed(_text(each.path))))
     files, excluded = without_excluded(place, sorted(found, key=_path), lambda file: _text(file.path))
     above = workspace.shown(f"{place.directory.rstrip('/')}/")
     matches: list[_Match] = []
@@ -189,7 +190,7 @@ def _listing_answer(
     workspace: Workspace, place: Place, wanted: re.Pattern[str], outcome: CommandOutcome
 ) -> dict[str, object]:
     output, notes = printed(outcome, _listing_found)
-    found = sorted(filter(wanted.fullmatch, read_names(output)))
+    found = sorted(name for name in read_names(output) if wanted.fullmatch(composed(name)))
     names, excluded = without_excluded(place, found, str)
     above = workspace.shown(f"{place.directory.rstrip('/')}/")
     paths: list[str] = []

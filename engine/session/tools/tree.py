@@ -44,6 +44,7 @@ class TreeAct:
         source: the absolute, real path of what gets the last name; "" if that is new.
         detail: more about the act for the question.
         is_minor: it needs no question for a file that the same statement has written.
+        respells: it changes only the case or the Unicode form of a name, on a file system that finds both.
         makes: it creates a directory, which needs no question in a directory that the same statement has created.
         protected: why one of the names is protected, as `Protection.why`.
     """
@@ -56,6 +57,7 @@ class TreeAct:
     detail: str = ""
     is_minor: bool = False
     makes: bool = False
+    respells: bool = False
     protected: str
 
 
@@ -95,18 +97,21 @@ def carried_protected(workspace: Workspace, name: Name, becomes: Iterable[tuple[
     return below or next(filter(None, (workspace.protection.why_by_name(path) for path, _ in becomes)), "")
 
 
-def name_at(workspace: Workspace, path: str, *, follows: bool = False, changes: bool = True) -> Name:
+def name_at(
+    workspace: Workspace, path: str, *, follows: bool = False, changes: bool = True, as_spelled: bool = False
+) -> Name:
     """The name at the path, which need not exist.
 
     Args:
         follows: resolve a link of that name.
         changes: the act creates, removes or replaces the name.
+        as_spelled: as in `place_to_write`.
 
     Raises:
         OSError: it is outside the workspace, or its directory is missing or not writable.
         ValueError: the path contains a NUL character.
     """
-    with workspace.to_write(workspace.absolute(path), follows=follows) as target:
+    with workspace.to_write(workspace.absolute(path), follows=follows, as_spelled=as_spelled) as target:
         place = target.place
         if place.missing:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -132,12 +137,12 @@ def there(workspace: Workspace, path: str, *, follows: bool = False, changes: bo
 
 
 @contextlib.contextmanager
-def again(workspace: Workspace, name: Name) -> Generator[Place]:
+def again(workspace: Workspace, name: Name, *, as_spelled: bool = False) -> Generator[Place]:
     """The name's place, checked again, for the act; the directory is synced afterwards.
 
     Raises OSError (ESTALE) if it has changed or become protected.
     """
-    with workspace.to_write(name.path, follows=False) as target:
+    with workspace.to_write(name.path, follows=False, as_spelled=as_spelled) as target:
         place, state = target.place, _state(target.place)
         now = Name(place.path, target.protected, state)
         is_moved = place.path != name.path or place.missing or (state is None) != (name.state is None)
@@ -336,6 +341,9 @@ def rename(workspace: Workspace, arguments: RenameArguments) -> TreeAct:
     directory, and OSError (EFBIG) for a directory with more than `MOST_FILES` files.
     """
     source, target = there(workspace, arguments.source), name_at(workspace, arguments.path)
+    respells = target.path == source.path
+    if respells:
+        target = name_at(workspace, arguments.path, as_spelled=True)
     if target.protected and source.is_directory:
         raise OSError(errno.EXDEV, _IN_PARTS.format(target.protected), arguments.path)
     if target.state is not None and source.is_directory != target.is_directory:
@@ -345,10 +353,11 @@ def rename(workspace: Workspace, arguments: RenameArguments) -> TreeAct:
     return TreeAct(
         paths=(source.path, target.path),
         protected=protected_of(source, target) or carried_protected(workspace, source, becomes),
-        do=lambda: _rename(workspace, source, target),
+        do=lambda: _rename(workspace, source, target, respells=respells),
         put=partial(_put_renamed, workspace, source, target) if target.protected and source.is_file else None,
         becomes=becomes,
         source=source.path,
+        respells=respells and target.path != source.path,
     )
 
 
@@ -382,8 +391,8 @@ def _put_renamed(workspace: Workspace, source: Name, target: Name, data: bytes, 
         os.unlink(old.name, dir_fd=old.directory)
 
 
-def _rename(workspace: Workspace, source: Name, target: Name) -> None:
-    with again(workspace, source) as old, again(workspace, target) as new:
+def _rename(workspace: Workspace, source: Name, target: Name, *, respells: bool) -> None:
+    with again(workspace, source) as old, again(workspace, target, as_spelled=respells) as new:
         os.rename(old.name, new.name, src_dir_fd=old.directory, dst_dir_fd=new.directory)
 
 

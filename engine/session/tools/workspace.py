@@ -77,9 +77,11 @@ class Workspace:
         )
 
     @contextlib.contextmanager
-    def to_write(self, path: str, *, making: bool = False, follows: bool = True) -> Generator[Target]:
+    def to_write(
+        self, path: str, *, making: bool = False, follows: bool = True, as_spelled: bool = False
+    ) -> Generator[Target]:
         """The pinned place of a file that exists or may be created. Arguments and errors as `place_to_write`."""
-        with place_to_write(path, self.roots, making=making, follows=follows) as place:
+        with place_to_write(path, self.roots, making=making, follows=follows, as_spelled=as_spelled) as place:
             yield Target(place, self.protection)
 
     @property

@@ -38,6 +38,7 @@ from ...core.ids import BlobDigest, ExecutionId, Seq, ToolCallId
 from ...core.text import plural
 from ...files.changes import counted
 from ...files.git_refs import GitRefs, git_refs, moves
+from ...files.spellings import is_listed
 from ...log.events import Event
 from ...log.events.execution import FileTouched, FileWritten
 from ...log.events.going_back import RewindBegun, Rewound
@@ -497,11 +498,11 @@ def _differences(root: str, before: Snapshot, after: Snapshot, started: int) -> 
         there = _at(after, source)
         is_moved = there is None or there.state.inode != now.state.inode
         # Its name may be taken by a directory of which nothing is compared, so it could not go back.
-        is_free = there is not None or not os.path.lexists(os.path.join(root, source))
+        is_free = there is not None or not is_listed(os.path.join(root, source))
         yield _Difference(path.rstrip("/"), was, now, bool(source) and is_free, source.rstrip("/") if is_moved else "")
     for path, was in before.items():
         # One that is still there is only left out of comparisons now.
-        if _at(after, path) is None and not os.path.lexists(os.path.join(root, path)):
+        if _at(after, path) is None and not is_listed(os.path.join(root, path.rstrip("/"))):
             yield _Difference(path.rstrip("/"), was, None)
 
 

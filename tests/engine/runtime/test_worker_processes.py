@@ -185,7 +185,7 @@ LOADED = {
     "files": (
         "buffers changes disk document filling git_configuration globs group group_summary installation looks "
         "manifest node outlines overview paging pins protected protected_names rendered revision safe_open shell_words "
-        "sources tails ticks view"
+        "sources spellings tails ticks view"
     ),
     "files.detail": " ".join(sorted(module.name for module in iter_modules(detail.__path__))),
     "files.outline": "fallbacks languages model parser_messages",

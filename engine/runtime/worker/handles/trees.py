@@ -37,6 +37,7 @@ from ....files.safe_open import is_own, opened_directory, opened_file, pinned_st
 from ....files.search.globs import alternatives, read_glob
 from ....files.search.ignore_files import IGNORE_FILES, REPOSITORY, VERSION_CONTROL, IgnoreFiles, Place, place_of
 from ....files.sources import FileStamp
+from ....files.spellings import composed
 
 MOST_FILES: Final = 100_000
 _RACY_NS: Final = 50_000_000
@@ -135,7 +136,7 @@ class Tree:
         self._root = root
         self._now = now
         self._wanted = re.compile(glob.expression)
-        self._reaches = tuple(map(_reach, alternatives(pattern)))
+        self._reaches = tuple(map(_reach, alternatives(composed(pattern))))
         self._base = _common(reach.literal for reach in self._reaches)
         self._above = IgnoreFiles(in_repository=False)
         self._place: Place | None = None
@@ -243,11 +244,11 @@ class Tree:
                 continue
             if is_directory:
                 below = f"{path}{name}/"
-                if any(reach.enters(below) for reach in self._reaches) and not rules.leave_out(
+                if any(reach.enters(composed(below)) for reach in self._reaches) and not rules.leave_out(
                     below[len(self._base) :], f"{name}/"
                 ):
                     directories.append(name)
-            elif self._wanted.fullmatch(path + name) and not rules.leave_out(inner + name, name):
+            elif self._wanted.fullmatch(composed(path + name)) and not rules.leave_out(inner + name, name):
                 files.append(name)
         return tuple(files), tuple(directories)
 

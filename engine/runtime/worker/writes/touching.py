@@ -41,6 +41,7 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple, Protocol
 
 from ....files.safe_open import Pinned, pinned
+from ....files.spellings import stored_path
 from ....log.statements import ANYTHING, BY_LIBRARY
 from ...system.descriptors import is_memory_file, open_descriptors
 from ..channel import Inbox
@@ -170,6 +171,9 @@ class WriteNotices:
                 return
             if found.kind in ("file", "nothing"):
                 self._tell_once(found)
+                stored = _encode(stored_path(_decode(found.place)))
+                if stored != found.place:  # it is written by another spelling, or its spelling changes
+                    self._tell_once(Pinned(stored, "file"))
             else:  # such as a link that is removed, or a directory that gets other permissions
                 self._tell_once(_UNNAMED)
 
