@@ -661,9 +661,9 @@ def search_path(path: str, distrusted: tuple[str, ...]) -> str:
 
 
 def real_path(path: str) -> str:
-    """Return the path with its links resolved, as far as this user may read them."""
+    """Return the path with its links resolved, as far as this user may read them, and as directories list it."""
     try:
-        return os.path.realpath(path)
+        return stored_path(os.path.realpath(path))
     except OSError:  # of Python before 3.13, for a link of another process in /proc
         return os.path.normpath(path)
 

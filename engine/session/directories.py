@@ -31,18 +31,20 @@ from msgspec import Struct
 from ..core.errors import EnvironmentUnavailableError, InvalidRequestError
 from ..core.ids import SessionId
 from ..files.pins import PIN, opened_again, set_mode
-from ..files.safe_open import opened_file
+from ..files.safe_open import opened_file, real_path
+from ..files.spellings import stored_path
 
 
 def spelled(path: str) -> str:
-    """Return the absolute path without trailing or double slashes and dots.
+    """Return the absolute path without trailing or double slashes and dots, in the spelling that directories list.
 
     Raises:
         InvalidRequestError: it is not absolute.
     """
     if not path.startswith("/"):
         raise InvalidRequestError(f"cwd and directories must be absolute paths, not {path!r}")
-    return "/" + os.path.normpath(path).lstrip("/")  # because POSIX lets a path keep exactly two slashes in front
+    plain = "/" + os.path.normpath(path).lstrip("/")  # because POSIX lets a path keep exactly two slashes in front
+    return plain if "\0" in plain else stored_path(plain)
 
 
 def check_working_directory(path: str, advice: str = "choose one that exists") -> None:
@@ -71,7 +73,7 @@ def missing(paths: Sequence[str]) -> list[str]:
 
 def real_places(cwd: str, directories: Sequence[str]) -> tuple[str, ...]:
     """Return the real paths, the working directory first."""
-    return tuple(map(os.path.realpath, (cwd, *directories)))
+    return tuple(map(real_path, (cwd, *directories)))
 
 
 def alike(known: Iterable[str], cwd: str) -> list[str]:
@@ -79,8 +81,8 @@ def alike(known: Iterable[str], cwd: str) -> list[str]:
 
     An editor may know a project by a link. Looks at each part of each path, so do not call it on the event loop.
     """
-    wanted = os.path.realpath(cwd)
-    return [path for path in known if os.path.realpath(path) == wanted]
+    wanted = real_path(cwd)
+    return [path for path in known if real_path(path) == wanted]
 
 
 class Spellings:
@@ -98,7 +100,7 @@ class Spellings:
         if any(path.startswith(os.path.join(root, "")) for root in self._roots):
             return path
         if self._real is None:
-            self._real = [(os.path.join(os.path.realpath(root), ""), root) for root in self._roots]
+            self._real = [(os.path.join(real_path(root), ""), root) for root in self._roots]
         found = [(real, root) for real, root in self._real if path.startswith(real)]
         if not found:
             return path

@@ -9,7 +9,7 @@ import pytest
 
 from engine import Session
 from tests.support.folding import folded, folding_directory
-from tests.support.sessions import session_in
+from tests.support.sessions import session_in, sessions_of
 
 pytestmark = pytest.mark.anyio
 COMPOSED, DECOMPOSED = "caf\u00e9.txt", "cafe\u0301.txt"
@@ -92,3 +92,16 @@ async def test_a_file_is_known_by_every_spelling(session: Session, project: Path
     finished = await session.cell("edit('README.md', 'another', 'a')")
     assert finished.exception is None
     assert (project / "Readme.md").read_text() == "of a program\n"
+
+
+async def test_a_session_in_a_directory_by_another_spelling(project: Path, tmp_path: Path) -> None:
+    other = project.parent / "PROJECT"
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(other))
+        finished = await session.cell("read('readme.md')")
+        assert finished.exception is None
+        finished = await session.cell("write('Readme.md', 'two')")
+        assert finished.exception is None
+        for cwd in (str(project), str(other)):
+            assert [row.session_id for row in await sessions.rows(cwd=cwd)] == [session.session_id]
+    assert (project / "Readme.md").read_text() == "two\n"
