@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _HOME: Final = Path(__file__).resolve().parent
 _PACKAGES: Final = ("engine", "acp_adapter", "conformance", "mcp_tools")
 _INTERRUPTED: Final = 130
+_DOCTOR: Final = "doctor"
 
 
 def foreign_package() -> str | None:
@@ -44,11 +45,22 @@ def _begin() -> None:
 
     sys.path[:] = own_import_path(sys.path, os.environ.get("PYTHONPATH", ""))
     _refuse_foreign_packages()  # a checkout stands behind the installed packages now
+    _refuse_unknown_systems()
     sys.pycache_prefix = None  # statements may write there, and bytecode in it would run as this program's modules
     from engine.runtime.hardening import harden_process
 
     harden_process()
     sys.stderr = cast("TextIO", _Errors(sys.stderr))
+
+
+def _refuse_unknown_systems() -> None:
+    """Say what a system lacks on which nothing else of ours could even be imported; `rewindow doctor` reports it."""
+    from engine.runtime.system.support import refusal
+
+    if lines := refusal():
+        stream = sys.stdout if sys.argv[1:2] == [_DOCTOR] else sys.stderr
+        stream.write("".join(f"failed  {line}\n" for line in lines))
+        raise SystemExit(1)
 
 
 def _refuse_foreign_packages() -> None:

@@ -44,7 +44,11 @@ from ..runtime.checkpoint_memory import free_memory, is_short
 from ..runtime.environment import EnvironmentSpec
 from ..runtime.sandbox import landlock
 from ..runtime.sandbox.entering import MISSING, hides_processes
+from ..runtime.system import kernel
+from ..runtime.system.own_process import ADOPTS_ORPHANS
 from ..runtime.system.process_table import read
+from ..runtime.system.support import differences
+from ..runtime.system.support import missing as missing_of_system
 from ..runtime.worker.processes.ending import left_behind
 from ..runtime.worker.processes.memory import MOST_PROCESSES, most_tasks
 from ..runtime.worker_environment import WorkerEnvironment
@@ -78,13 +82,23 @@ class Finding:
     text: str
 
 
-# The interpreter, options and where they come from, the model, and secrets in the environment.
+NOT_RUN: Final = "macOS: Rewindow was written and tested without one; tell us what breaks"
+
+# The interpreter, the system, options and where they come from, the model, and secrets in the environment.
 
 
 def python() -> Iterable[Finding]:
     return [
         Finding("ok", f"Python {platform.python_version()} on {platform.system()} {platform.machine()}, {sys.prefix}")
     ]
+
+
+def system() -> Iterator[Finding]:
+    """Say what this system lacks, where it is not Linux."""
+    if differences():
+        yield Finding("note", NOT_RUN)
+    yield from (Finding("note", f"this system has {each}") for each in differences())
+    yield from (Finding("failed", each) for each in missing_of_system())
 
 
 def configuration() -> Iterator[Finding]:
@@ -257,6 +271,7 @@ def past() -> Iterable[Finding]:
 
 
 SHORT_OF_MEMORY: Final = "the system is short of memory, so there are no checkpoints: rewinds run statements again"
+NO_COPIES: Final = "there are no checkpoints on this system: rewinds run statements again"
 NO_CHECKPOINTS: Final = "there are no checkpoints (restore_by = re-execution): rewinds run statements again"
 
 
@@ -265,6 +280,8 @@ def checkpoints() -> Iterable[Finding]:
     values = settings()
     if values.restore_by != "checkpoints":
         return [Finding("ok", NO_CHECKPOINTS)]
+    if not ADOPTS_ORPHANS:
+        return [Finding("note", NO_COPIES)]
     if is_short():
         return [Finding("note", SHORT_OF_MEMORY)]
     free = free_memory()
@@ -390,6 +407,8 @@ _OPEN: Final[Mapping[Layer, str]] = {
 _SO_NOT: Final = (
     "so statements cannot write in this directory, even in mode auto; install Rewindow elsewhere (pipx, uv tool)"
 )
+NO_LANDLOCK: Final = "this kernel has no Landlock (Linux 5.19 or later)"
+NOT_HIDDEN: Final = "macOS does not hide them"
 _ALL_ASK: Final = "statements run with your permissions, so mode ask asks before each model statement"
 
 
@@ -481,7 +500,7 @@ def others() -> Iterator[Finding]:
             "Rewindow's processes are hidden",
         )
     elif not hides_processes():
-        missing = "this kernel has no Landlock (Linux 5.19 or later)"
+        missing = NO_LANDLOCK if kernel.AVAILABLE else NOT_HIDDEN
         yield Finding(
             "note", f"statements can read your other processes, because {missing}; only Rewindow's processes are hidden"
         )
@@ -527,6 +546,7 @@ def _depth(pid: int | str) -> int:
 
 CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Finding]]], ...]] = (
     ("python", python),
+    ("system", system),
     ("configuration", configuration),
     ("model", model),
     ("secrets", secrets),

@@ -39,6 +39,7 @@ ASKS: Final = (
             "process_table",
             "processes",
             "quiet_fork",
+            "support",
             "waiting",
         ]
     ),

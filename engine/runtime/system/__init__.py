@@ -13,6 +13,7 @@
 | `attributes` | extended attributes of files |
 | `quiet_fork` | forks that statements do not notice |
 | `kernel` | system calls that only Linux has |
+| `support` | which systems are known, and what one lacks |
 
 It stands in this layer and not in `core`, because `core` performs no input or output. Standard library alone, because
 the host and its zygote load it first.
