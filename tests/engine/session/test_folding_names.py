@@ -105,3 +105,11 @@ async def test_a_session_in_a_directory_by_another_spelling(project: Path, tmp_p
         for cwd in (str(project), str(other)):
             assert [row.session_id for row in await sessions.rows(cwd=cwd)] == [session.session_id]
     assert (project / "Readme.md").read_text() == "two\n"
+
+
+@pytest.mark.parametrize("name", ["Readme.md", "README.MD"])
+async def test_a_view_by_another_spelling_follows_the_file(session: Session, project: Path, name: str) -> None:
+    await session.cell(f"v = view({name!r}); v.Run(freq='Sync')")
+    (project / "Readme.md").write_text("of another program\n")
+    finished = await session.cell("write('readme.md', 'mine')")
+    assert "has changed since it was last viewed" in str(finished.exception)

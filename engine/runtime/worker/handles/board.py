@@ -33,6 +33,7 @@ from ....files.outline.model import Outliner
 from ....files.outlines import Outlines
 from ....files.rendered import All, Budget, checked_budget
 from ....files.revision import Revision
+from ....files.safe_open import real_path
 from ....files.sources import Files
 from ....files.tails import FeedItem, HandleRow, Looked, News, Policy
 from ....files.ticks import Frequency, foreseen
@@ -315,7 +316,7 @@ class LastShown:
         place = self._place(path)
         if place is None:
             return None
-        views = [view for view in self._board.views() if view.path and os.path.realpath(view.path) == place]
+        views = [view for view in self._board.views() if view.path and real_path(view.path) == place]
         # Not the text that a statement passed to `view`, nor the note on an unreadable file.
         shown = [view.revision for view in views if view.revision.digest and view.revision.encoding != "text"]
         if len({revision.digest for revision in shown}) > 1:
@@ -327,7 +328,7 @@ class LastShown:
         if not isinstance(path, str):
             return None  # the host reports the error
         with suppress(ValueError, OSError):
-            return os.path.realpath(os.path.join(self._board.cwd, os.path.expanduser(path)))
+            return real_path(os.path.join(self._board.cwd, os.path.expanduser(path)))
         return None
 
     def _difference(self, shown: Revision, arguments: dict[str, object]) -> str:

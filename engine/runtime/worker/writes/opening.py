@@ -27,6 +27,7 @@ from ....files.pins import PIN, is_nameless, path_of
 from ....files.protected import Protection
 from ....files.revision import digest_of
 from ....files.safe_open import Place, place_to_write
+from ....files.spellings import stored_path
 from ..guarding import routes
 from ..guarding.outside import STAGED, WRITING
 from ..guarding.routes import original
@@ -208,7 +209,8 @@ class Opening:
         """Whether the host asks before it writes there, in every mode."""
         if self.is_in_scratch(real):
             return False
-        return is_inside(real, self._read_only) or bool(self._protection.why(real))
+        listed = stored_path(real)
+        return is_inside(listed, self._read_only) or bool(self._protection.why(listed))
 
     def under_way(self, file: Any, directory: int | None = None) -> Staging | None:
         """The staging file to read instead of the file on disk, or None."""
