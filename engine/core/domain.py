@@ -70,6 +70,15 @@ def is_bare(layers: Collection[Layer]) -> bool:
     return not _PRIVATE & set(layers)
 
 
+def must_stand_still(layers: Collection[Layer], domain: Domain | None) -> bool:
+    """Return whether sandboxed processes must be stopped while the host changes a protected file.
+
+    A mount follows the change. The rules of Seatbelt are about paths, so they suffice unless processes could write the
+    file before it has its path.
+    """
+    return "mounts" in layers or ("seatbelt" in layers and domain is not None and bool(domain.writable))
+
+
 def is_inside(path: str, directories: tuple[str, ...]) -> bool:
     """Return whether `path` is one of the directories or below one."""
     return any(path == root or path.startswith(root.rstrip("/") + "/") for root in directories)

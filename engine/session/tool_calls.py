@@ -15,7 +15,7 @@ import errno
 import os
 import stat
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -26,7 +26,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..context.model import ModelError
-from ..core.domain import Domain, is_bare
+from ..core.domain import Domain, must_stand_still
 from ..core.errors import EnvironmentUnavailableError
 from ..core.execution import Location
 from ..core.ids import BlobDigest, ExecutionId, Seq, ToolCallId
@@ -407,7 +407,7 @@ class ToolCalls:
                 async with environment.stopped() as still:
                     if held is not None and not still:
                         raise OSError(errno.EBUSY, f"{self._context.workspace.shown(held.place)} {UNSAVED_ADVICE}")
-                    _check_still(environment, still)
+                    self._check_still(environment, still)
                     mode = await self._put(change, held, environment)
             if made is not None:
                 await self._record_entries(call, made, (change.path,))
@@ -444,11 +444,18 @@ class ToolCalls:
         domain = self._context.domain()
         return domain is not None and bool(domain.writable)
 
+    def _check_still(self, environment: Environment, still: bool) -> None:
+        """Raise OSError if a program could change a protected file that has no mount yet, or the path to it."""
+        if not still and must_stand_still(environment.layers, self._context.domain()):
+            raise OSError(errno.EBUSY, _NOT_STILL)
+
     async def _hold_again(self, environment: Environment) -> None:
         """Let the kernel protect what was made or replaced outside of the sandbox."""
         if self._is_writable_by_programs:
             places = await anyio.to_thread.run_sync(self._context.workspace.protection.places)
-            await environment.hold(places)
+            # The act is done. If this worker cannot protect more paths, the next statement gets one that does.
+            with suppress(EnvironmentUnavailableError) if "seatbelt" in environment.layers else nullcontext():
+                await environment.hold(places)
 
     def _check_secrets(self, change: Change) -> None:
         line = marked_line(change.before or b"", change.after) if self._context.parts.redactor else None
@@ -503,7 +510,7 @@ class ToolCalls:
         with anyio.CancelScope(shield=True):
             if act.protected:
                 async with environment.stopped() as still:
-                    _check_still(environment, still)
+                    self._check_still(environment, still)
                     await anyio.to_thread.run_sync(do)
             else:
                 async with environment.acting():
@@ -837,12 +844,6 @@ def _identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
-
-
-def _check_still(environment: Environment, still: bool) -> None:
-    """Raise OSError if a program could change a protected file that has no mount yet, or the path to it."""
-    if not still and not is_bare(environment.layers):
-        raise OSError(errno.EBUSY, _NOT_STILL)
 
 
 def _hold(environment: Environment, path: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from engine.core.domain import LAYERS, Domain, is_held, lacking
+from engine.core.domain import LAYERS, PARTS, Domain, is_held, lacking, must_stand_still
 
 
 def test_domain_needs_landlock_and_seccomp_but_not_mounts() -> None:
@@ -19,3 +19,12 @@ def test_what_is_hidden_in_what_is_writable_takes_mounts() -> None:
     assert is_held(LAYERS, home)
     elsewhere = Domain(scratch="/home/u/.state/scratch/s", writable=("/home/u/work",), hidden=("/home/u/.state",))
     assert is_held(("landlock", "seccomp"), elsewhere)
+
+
+def test_processes_stand_still_if_they_could_write_a_file_before_it_is_protected() -> None:
+    asking, auto = Domain(scratch="/s"), Domain(scratch="/s", writable=("/work",))
+    assert must_stand_still(LAYERS, asking)
+    assert must_stand_still(("seatbelt", *PARTS), auto)
+    assert not must_stand_still(("seatbelt", *PARTS), asking)
+    assert not must_stand_still(("seatbelt", *PARTS), None)
+    assert not must_stand_still(("landlock", "seccomp"), auto)
