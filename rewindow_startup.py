@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from conformance.cli.streams import Output
 
 _HOME: Final = Path(__file__).resolve().parent
-_PACKAGES: Final = ("engine", "acp_adapter", "conformance", "mcp_tools")
+_PACKAGES: Final = ("engine", "acp_adapter", "conformance", "mcp_tools", "session_page")
 _INTERRUPTED: Final = 130
 _DOCTOR: Final = "doctor"
 

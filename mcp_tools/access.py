@@ -4,16 +4,15 @@ Other users of a machine can reach its loopback address. So can any web page, th
 that address (DNS rebinding). Therefore HTTP requires a token by default, and always checks the host name. `/` and the
 home directory are accepted as roots only from the command line, because they contain everything.
 
-Never knows MCP or the engine. Used by `cli` before anything heavy is loaded, then by `http` and `sessions`.
+Never knows MCP or sessions. `engine.core.web_access` has the checks. Used by `cli` before anything heavy is loaded,
+then by `http` and `sessions`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hmac
 import ipaddress
 import os
-import re
 import secrets
 import socket
 import stat
@@ -24,17 +23,14 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from msgspec import Struct
 
+from engine.core.web_access import LOOPBACK, MAX_PORT, Names, is_bearer
+
 PATH: Final = "/mcp"
 """URL path of the default session. Other sessions append their name."""
 VARIABLE: Final = "REWINDOW_MCP_TOKEN"
 FILE_NAME: Final = "mcp-token"
 MIN_TOKEN_CHARS: Final = 16
 _MAX_TOKEN_CHARS: Final = 4096
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
-_MAX_PORT: Final = 65535
-_AUTHORITY: Final = re.compile(rb"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[1-9][0-9]{0,4}))?")
-"""A host name and an optional port: no user, path, space or non-ASCII character."""
-_SCHEMES: Final = (b"http", b"https")
 _ADVICE: Final = "name a project with --root DIR"
 MISSING: Final = "there is no such directory"
 NOT_DIRECTORY: Final = "the path is not a directory"
@@ -64,7 +60,7 @@ class Address(Struct, frozen=True):
     @property
     def url(self) -> str:
         """URL for clients on this machine, without a session name."""
-        host = self.names[0] if self.names and not ipaddress.ip_address(self.resolved).is_unspecified else _LOOPBACK[0]
+        host = self.names[0] if self.names and not ipaddress.ip_address(self.resolved).is_unspecified else LOOPBACK[0]
         return f"http://{host}:{self.port}{PATH}"
 
     def listen(self) -> socket.socket:
@@ -87,10 +83,7 @@ class Token(Struct, frozen=True):
 
     def is_given_by(self, authorization: Sequence[bytes]) -> bool:
         """Whether the `Authorization` headers present this token; takes constant time for wrong ones."""
-        if len(authorization) != 1:
-            return False
-        scheme, _, given = authorization[0].partition(b" ")
-        return hmac.compare_digest(given.strip(), self.value.encode()) and scheme.lower() == b"bearer"
+        return is_bearer(authorization, self.value)
 
 
 class Access(Struct, frozen=True, kw_only=True):
@@ -103,38 +96,23 @@ class Access(Struct, frozen=True, kw_only=True):
     @property
     def allowed(self) -> tuple[str, ...]:
         """Host names that a request may use, without ports."""
-        return tuple(dict.fromkeys((*_LOOPBACK, *self.address.names, *self.hosts)))
+        return tuple(dict.fromkeys((*LOOPBACK, *self.address.names, *self.hosts)))
 
     def is_host(self, given: Sequence[bytes]) -> bool:
-        """Whether a request has exactly one `Host` header, and it is one of our names.
-
-        Names are compared exactly as `allowed` spells them. Any port may follow, because a proxy has its own.
-        """
-        return len(given) == 1 and self._is_ours(given[0])
+        """Whether a request has exactly one `Host` header, and it is one of our names."""
+        return Names(self.allowed).is_host(given)
 
     def is_origin(self, given: Sequence[bytes]) -> bool:
-        """Whether a request has no `Origin` header, or one that names a page of ours.
-
-        An origin is a scheme, a name and a port (RFC 6454). Each is compared whole.
-        """
-        if not given:
-            return True  # not a browser, or a same-origin request
-        scheme, separator, rest = given[0].partition(b"://")
-        return len(given) == 1 and bool(separator) and scheme in _SCHEMES and self._is_ours(rest)
-
-    def _is_ours(self, authority: bytes) -> bool:
-        found = _AUTHORITY.fullmatch(authority)
-        if found is None or int(found["port"] or 0) > _MAX_PORT:
-            return False
-        return found["name"].decode("ascii") in self.allowed
+        """Whether a request has no `Origin` header, or one that names a page of ours."""
+        return Names(self.allowed).is_origin(given)
 
 
 def address_of(text: str) -> Address:
     """Parse `[HOST:]PORT`; the default host is loopback. Raises AccessError."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if colon else "127.0.0.1"
-    if not (port.isascii() and port.isdigit() and len(port) <= len(str(_MAX_PORT)) and int(port) <= _MAX_PORT):
-        raise AccessError(f"--http takes [HOST:]PORT with a port from 0 to {_MAX_PORT}, not {text!r}")
+    if not (port.isascii() and port.isdigit() and len(port) <= len(str(MAX_PORT)) and int(port) <= MAX_PORT):
+        raise AccessError(f"--http takes [HOST:]PORT with a port from 0 to {MAX_PORT}, not {text!r}")
     try:
         found: list[Any] = socket.getaddrinfo(host or None, int(port), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):

@@ -147,6 +147,18 @@ Examples:
   rewindow show ses_0193 --events | grep tool_result
   rewindow show ses_0193 --json | jq .files    everything, for programs: `rewindow help session-json`
 """
+_PAGE_EXAMPLES: Final = """\b
+Examples:
+  rewindow page                                the list of your sessions, in a browser
+  rewindow page ses_0193                       one session, live
+  rewindow page ses_0193 --no-browser          only print the address
+
+\b
+The page shows branches, statements, files, model calls and what they took. It can rewind,
+edit, replay, prompt and answer questions in a session that no other program has open.
+Only this machine can reach it, and only with the address that is printed. For a page to
+send to somebody: `rewindow show SESSION --html FILE`.
+"""
 _IMPORT_EXAMPLES: Final = """\b
 Examples:
   rewindow import kept.jsonl                   a session that `rewindow export` wrote, unchanged
@@ -280,6 +292,13 @@ SUBCOMMANDS: Final = (
         "show",
         "Show the timeline of a session's active branch, oldest first.",
         _SHOW_EXAMPLES,
+    ),
+    Command(
+        "page",
+        "session_page.command",
+        "page",
+        "Serve sessions as a page for your browser, on this machine alone.",
+        _PAGE_EXAMPLES,
     ),
     Command(
         "rewind",

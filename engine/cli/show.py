@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from typing import Final
 
 import msgspec
@@ -22,7 +24,7 @@ from ..context.tail.results import shown_text
 from ..context.tail.rights import entered_sentence
 from ..context.tail.sent_prompts import SentProjections, prompt_of, role_of
 from ..core.errors import InvalidRequestError, StoreError
-from ..core.ids import BlobDigest, ExecutionId, StatementId, ToolCallId
+from ..core.ids import BlobDigest, ExecutionId, SessionId, StatementId, ToolCallId
 from ..core.python_source import TAG_CHARS
 from ..core.text import more, plural, visible
 from ..core.toolbox import ROUTED, call_title
@@ -47,14 +49,14 @@ from ..log.events.going_back import Diverged, HeadMoved, ReplayEnded, Rewound
 from ..log.events.nodes import FileChanged
 from ..log.events.session import DomainEntered, EnvironmentRestored
 from ..log.file_history import rewound_lines
-from ..log.redaction import redact_event, write_json
+from ..log.redaction import Redactor, redact_event, write_json
 from ..log.timeline import Timeline
 from ..session.commands.timeline import no_tagged_statement
 from ..session.model_calls.context_text import breakdown_text
 from ..session.model_calls.replies import breakdown_of
 from ..session.session_json import session_json
 from .commands import number_from
-from .output import branch_sentence, find, redactor, shown, shown_line, store, visible_json
+from .output import branch_sentence, find, redactor, shown, shown_line, size, store, visible_json
 from .terminal.rendering import diff, painted, shown_markdown
 
 
@@ -75,19 +77,20 @@ def show(
         "--json",
         help="Print one JSON object: the whole session, or the part that --cycles or --projection chooses.",
     ),
+    html: str | None = typer.Option(
+        None, "--html", metavar="FILE", help="Write the session as a page for any browser, into one file."
+    ),
 ) -> None:
     """Show the timeline of a session's active branch, oldest first."""
-    if as_json and events:
-        raise typer.BadParameter("--events always prints JSON; use --json without it for the whole session")
-    if events + cycles + (projection is not None) > 1:
-        raise typer.BadParameter("use only one of --events, --cycles and --projection")
-    if tag is not None and (events or cycles or as_json or projection is not None):
-        raise typer.BadParameter("--tag cannot be combined with --events, --cycles, --projection or --json")
+    _check(events, cycles, projection is not None, as_json, tag is not None, html is not None)
     with store() as opened:
         row = find(opened, session)
         hidden = redactor()
         log = [redact_event(hidden, event) for event in opened.load(row.session_id)]
         call = None if projection is None else PastCall(log, projection, opened.blob_get, hidden.redact)
+        if html is not None:
+            _write_page(html, row.session_id, log, opened.blob_get, hidden)
+            return
         if as_json and not cycles and call is None:
             _echo_json(session_json(row.session_id, log, opened.blob_get, hidden))
             return
@@ -107,6 +110,38 @@ def show(
         typer.echo(visible(block) + "\n")
 
 
+def _check(events: bool, cycles: bool, projection: bool, as_json: bool, tag: bool, html: bool) -> None:
+    """Raise typer.BadParameter for options that do not go together."""
+    if html and (events or cycles or projection or as_json or tag):
+        raise typer.BadParameter("--html cannot be combined with other options: the page has everything")
+    if as_json and events:
+        raise typer.BadParameter("--events always prints JSON; use --json without it for the whole session")
+    if events + cycles + projection > 1:
+        raise typer.BadParameter("use only one of --events, --cycles and --projection")
+    if tag and (events or cycles or as_json or projection):
+        raise typer.BadParameter("--tag cannot be combined with --events, --cycles, --projection or --json")
+
+
+WROTE: Final = "Wrote {path} ({size}). It contains:"
+LEFT_OUT: Final = "Left out, because the file would be too large: {count} {contents}, {size} in all."
+
+
+def _write_page(
+    path: str, session_id: SessionId, log: Sequence[Event], content: Callable[[BlobDigest], bytes], hidden: Redactor
+) -> None:
+    # By its name, as a command is loaded: what makes pages stands above the engine.
+    written = import_module(_PAGE_FILE).write_file(path, session_id, log, content, hidden, time.time())
+    notes = written.notes
+    typer.echo(WROTE.format(path=shown(path), size=size(written.size)))
+    for line in notes.contains:
+        typer.echo(f"- {line}")
+    if notes.left_out:
+        count, total = len(notes.left_out), sum(each.size for each in notes.left_out)
+        typer.echo(LEFT_OUT.format(count=count, contents=plural(count, "content"), size=size(total)))
+        for each in notes.left_out:
+            typer.echo(f"  {each.what}, {size(each.size)}: {each.digest}")
+
+
 def _width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
@@ -116,6 +151,7 @@ def _echo_json(data: bytes) -> None:
     write_json(sys.stdout, visible_json(data.decode()).encode() + b"\n")
 
 
+_PAGE_FILE: Final = "session_page.file"
 TYPED: Final = "user "
 """Before the number of a statement that is a whole prompt."""
 

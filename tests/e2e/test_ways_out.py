@@ -326,7 +326,8 @@ def commands(left: Left, home: Home, project: Project, variables: Mapping[str, s
     reading = (
         ("sessions",), ("sessions", "--json"), ("show", session), ("show", session, "--events"), ("doctor",),
         ("show", session, "--cycles"), ("show", session, "--projection", "3"), ("branches", session),
-        ("diff", session, "main"), ("show", key), ("sessions", "--cwd", key), ("gc", "--older-than", key),
+        ("diff", session, "main"), ("show", key), ("page", key), ("sessions", "--cwd", key),
+        ("gc", "--older-than", key), ("show", session, "--json"),
         ("vectors-adapter", key), (key,), ("help", key), ("sessions", "--jsonl"),
         ("auth", "list"), ("auth", "add", key), ("changes", session), ("changes", session, "--patch"),
     )  # fmt: skip

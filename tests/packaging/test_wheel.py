@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OURS = {"acp_adapter", "conformance", "engine", "mcp_tools", "rewindow_pytest.py", "rewindow_startup.py"}
+OURS = {
+    "acp_adapter",
+    "conformance",
+    "engine",
+    "mcp_tools",
+    "rewindow_pytest.py",
+    "rewindow_startup.py",
+    "session_page",
+}
 
 
 @pytest.fixture(scope="module")

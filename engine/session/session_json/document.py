@@ -1,8 +1,8 @@
 """A session's events as one JSON document, entry by entry: the fold behind `rewindow show --json` and the page.
 
-`SessionDocument.apply` takes each event of a whole log and notes which entries it changes. `changes` builds those, so
-a live page costs what has changed, and `document` builds all. Both are functions of the events alone: a document is the
-sum of the changes since the beginning, however they were cut.
+`SessionDocument.apply` takes each event of a whole log and notes which entries it changes. `changes` builds those since
+a position, so a live page costs what has changed, and `document` builds all. Both are functions of the events alone: a
+document is the sum of the changes since the beginning, however they were cut.
 
 An entry holds the beginning of a long text. The whole is a content, named by the digest of its UTF-8. So a text that
 occurs often, such as a result that is also in a prompt, is there once. The log itself names contents of files, prompts
@@ -105,9 +105,10 @@ from ...log.events.session import (
 )
 from ...log.facts import SessionFacts, Spending, Spent
 from ...log.timeline import Timeline
+from ..past.branch_diff import Side, diff
 from . import shapes
 from .shapes import SCHEMA, TABLES, Patch, Text
-from .texts import Texts, file_content
+from .texts import Hit, Texts, file_content
 
 LEFT_OUT: Final[frozenset[type[Event]]] = frozenset(
     (
@@ -227,7 +228,8 @@ class SessionDocument:
         self._title, self._mode = "", ""
         self._options: dict[str, str] = {}
         self._plans: dict[str, PlanChanged] = {}
-        self._dirty: dict[str, dict[Key, None]] = {name: {} for name in TABLES}
+        self._touched: dict[str, dict[Key, int]] = {name: {} for name in TABLES}
+        """The keys of each table's entries, each with the number of events when it changed last, in that order."""
         self._touch("branches", self._branches.active)
         self._calls_made: dict[ToolCallId, ToolCall] = {}
         self._statements: dict[int, _Told] = {}
@@ -297,7 +299,9 @@ class SessionDocument:
         return self._events[seq]
 
     def _touch(self, table: str, key: Key) -> None:
-        self._dirty[table][key] = None
+        touched = self._touched[table]
+        touched.pop(key, None)
+        touched[key] = len(self._events)
 
     def _take(self, event: Event) -> None:
         for take in (
@@ -570,14 +574,21 @@ class SessionDocument:
 
     # --- entries ------------------------------------------------------------------------------------------------------
 
-    def changes(self) -> Patch:
-        """Return the head, and the entries that are new or changed since the last call; only tables that have any."""
+    @property
+    def position(self) -> int:
+        """How many events it covers."""
+        return len(self._events)
+
+    def changes(self, since: int) -> Patch:
+        """Return the head, and the entries that the events from position `since` on have changed, perhaps more.
+
+        Only tables that have any are in it. Any number of readers, each at a position of its own, may call it.
+        """
         self._mark_requests()
-        dirty, self._dirty = self._dirty, {name: {} for name in TABLES}
-        return self._built(dirty)
+        return self._built({name: _newer(touched, since) for name, touched in self._touched.items()})
 
     def document(self) -> Patch:
-        """Return the whole document: the head and every table. It does not affect `changes`."""
+        """Return the whole document: the head and every table, without contents."""
         keys: dict[str, Iterable[Key]] = {
             "branches": [branch.name for branch in self._branches.all],
             "statements": self._statements,
@@ -623,6 +634,61 @@ class SessionDocument:
             if entries:
                 patch[name] = entries
         return patch
+
+    def search(self, text: str, most: int) -> Sequence[Hit]:
+        """Return the entries that have a text, in any case, with what is around it; at most `most`. O(the log).
+
+        It looks at whole texts of statements, executions, files and the conversation.
+        """
+        keys: dict[str, Iterable[Key]] = {
+            "statements": self._statements,
+            "executions": self._runs,
+            "files": self._files,
+            "conversation": self._items,
+        }
+        with self._texts.searching(text):
+            for table, found in keys.items():
+                for key in found:
+                    if table == "files":
+                        with self._texts.of(table, key):
+                            self._texts.look(str(key))
+                    self._built({table: (key,)})
+                    if len(self._texts.hits) >= most:
+                        return tuple(self._texts.hits)
+            return tuple(self._texts.hits)
+
+    def comparison(self, left: str, right: str) -> shapes.Comparison:
+        """Compare the ends of two branches. O(the log).
+
+        Raises:
+            InvalidRequestError: a branch does not exist, or both are the same.
+        """
+        found = diff(self._events, self._branches, left, right)
+        return shapes.Comparison(
+            left=valid_text(found.left),
+            right=valid_text(found.right),
+            shared=found.shared,
+            left_statements=tuple(cell.recorded for cell in found.left_cells),
+            right_statements=tuple(cell.recorded for cell in found.right_cells),
+            names=tuple(
+                shapes.NameDifference(name=valid_text(each.name), left=_side(each.left), right=_side(each.right))
+                for each in found.names
+            ),
+            files=tuple(
+                shapes.FileDifference(
+                    path=valid_text(each.name),
+                    name=self._name(valid_text(each.name)),
+                    left=_side(each.left),
+                    right=_side(each.right),
+                )
+                for each in found.files
+            ),
+        )
+
+    @property
+    def branches(self) -> Sequence[str]:
+        """The names of its branches, oldest first."""
+        return tuple(branch.name for branch in self._branches.all)
 
     @property
     def texts(self) -> Texts:
@@ -1152,10 +1218,24 @@ class SessionDocument:
         )
 
 
+def _newer(touched: Mapping[Key, int], since: int) -> Sequence[Key]:
+    """Return the keys that were touched after `since` events, in the order in which that happened."""
+    newer: list[Key] = []
+    for key in reversed(touched):
+        if touched[key] <= since:
+            break
+        newer.append(key)
+    return newer[::-1]
+
+
 def _is_own(cycle: RequestCycle, branch: str) -> bool:
     """Whether the branch has something of the request that its parent has not."""
     last = cycle.stop or (cycle.items[-1] if cycle.items else cycle.root)
     return branch in (last.branch_id, *(late.branch_id for late in cycle.late))
+
+
+def _side(side: Side | None) -> str | None:
+    return None if side is None else valid_text(side.shown)
 
 
 def _seqs(items: Iterable[Item]) -> tuple[int, ...]:

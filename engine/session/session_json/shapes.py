@@ -624,6 +624,38 @@ class Content(Struct, frozen=True, kw_only=True, omit_defaults=True):
     left_out: str = ""
 
 
+class NameDifference(Struct, frozen=True, kw_only=True):
+    """A name that differs between two branches, by short reprs; null where a branch does not have it."""
+
+    name: str
+    left: str | None
+    right: str | None
+
+
+class FileDifference(Struct, frozen=True, kw_only=True):
+    """A file that differs between two branches, by digests or words about it; null where a branch does not have it."""
+
+    path: str
+    name: str
+    left: str | None
+    right: str | None
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """The differences of two branches, as `rewindow diff` prints them.
+
+    The first `shared` statements are common. `left_statements` and `right_statements` are keys of those after these.
+    """
+
+    left: str
+    right: str
+    shared: int
+    left_statements: tuple[int, ...]
+    right_statements: tuple[int, ...]
+    names: tuple[NameDifference, ...]
+    files: tuple[FileDifference, ...]
+
+
 TABLES: Final = {
     "branches": BranchEntry,
     "statements": StatementEntry,

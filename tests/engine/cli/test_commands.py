@@ -150,7 +150,9 @@ def test_continue_skips_unused_sessions(empty: Home) -> None:
 
 
 SOURCES = [
-    path for name in ("engine", "acp_adapter", "mcp_tools", "conformance") for path in (ROOT / name).rglob("*.py")
+    path
+    for name in ("engine", "acp_adapter", "mcp_tools", "session_page", "conformance")
+    for path in (ROOT / name).rglob("*.py")
 ]
 
 

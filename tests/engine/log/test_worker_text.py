@@ -12,7 +12,9 @@ from tests.support.stores import ROOT
 @cache
 def adapters() -> dict[str, ast.Module]:
     """Each module of the adapters, by its path from the root."""
-    paths = [path for package in ("acp_adapter", "mcp_tools") for path in (ROOT / package).rglob("*.py")]
+    paths = [
+        path for package in ("acp_adapter", "mcp_tools", "session_page") for path in (ROOT / package).rglob("*.py")
+    ]
     return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in paths}
 
 

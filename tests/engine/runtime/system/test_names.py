@@ -12,7 +12,15 @@ import pytest
 from tests.support.other_system import ASKS, C_OF_LINUX, LINUX_ONLY, is_linux_only
 
 ROOT = Path(__file__).parents[4]
-PRODUCT = ("acp_adapter", "conformance", "engine", "mcp_tools", "rewindow_pytest.py", "rewindow_startup.py")
+PRODUCT = (
+    "acp_adapter",
+    "conformance",
+    "engine",
+    "mcp_tools",
+    "session_page",
+    "rewindow_pytest.py",
+    "rewindow_startup.py",
+)
 JUDGE = "conformance/peers/process.py"
 """Shares nothing with the engine, and adopts orphans on Linux."""
 ALONE = {"engine/runtime/page_child.py", "engine/runtime/system_keyring_child.py"}
