@@ -105,12 +105,13 @@ async def served(
     find_peer: FindPeer = stranger,
     database: Path | None = None,
     environments: Callable[[], Any] | None = InProcessEnvironment,
+    **settings: Any,
 ) -> AsyncIterator[tuple[Client, Host]]:
     """A page over `store`, whose sessions run in this process unless told otherwise."""
     with anyio.fail_after(PATIENCE * 3):
         opened = store or MemoryStore(SystemClock())
         host = Host(
-            Settings(state_dir=state),
+            Settings(state_dir=state, **settings),
             {},
             environments=environments,
             models=None if model is None else (lambda: model),
