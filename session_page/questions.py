@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from engine.context.tail.rights import rebuild_sentence
 from engine.core.errors import InvalidRequestError
-from engine.log.forms import Form, FormAnswer, Outcome, Value, problem_of
+from engine.log.forms import Form, FormAnswer, Value, problem_of
 from engine.log.permissions import (
     CommandSubject,
     FileSubject,
@@ -146,7 +146,7 @@ class Questions:
         if outcome == "accepted" and (problem := problem_of(form, values)):
             raise InvalidRequestError(problem)
         waiting.answer = FormAnswer(
-            outcome=cast("Outcome", outcome),
+            outcome=outcome,
             values=values if outcome == "accepted" else {},
             ends_turn=outcome == "cancelled",
         )

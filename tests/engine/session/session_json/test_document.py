@@ -19,7 +19,7 @@ from engine.context.tail.prompt import message_text
 from engine.context.tail.sent_prompts import PromptEntries, role_of
 from engine.core.ids import BlobDigest, EventId, MessageId, Seq
 from engine.core.toolbox import call_title
-from engine.log.branches import branches_of
+from engine.log.branches import branches_of, path_of
 from engine.log.cycles import cycles_of, rounds_of, steps_of
 from engine.log.cycles.views import AiBlock
 from engine.log.event_log import lookup_in
@@ -29,6 +29,7 @@ from engine.log.events.execution import FileWritten, StatementRecorded
 from engine.log.events.going_back import Diverged, Rewound
 from engine.log.events.nodes import MethodCalled
 from engine.log.events.session import ProjectionSent
+from engine.log.facts import CurrentPlan, Spending
 from engine.log.redaction import NO_SECRETS, Redactor
 from engine.log.timeline import Cell, Timeline
 from engine.session.session_json import SessionDocument, encoded, session_json
@@ -440,6 +441,21 @@ def test_an_empty_log_is_an_empty_document() -> None:
     document = whole([])
     assert document["session"]["session_id"] == "ses_a"
     assert all(not document[table] for table in TABLES if table != "branches")
+
+
+@given(random_logs())
+def test_the_head_is_that_of_the_read_models(events: list[Event]) -> None:
+    head, path = whole(events)["session"], path_of(events)
+    plan, spending = CurrentPlan(), Spending()
+    for event in path:
+        plan.apply(event)
+    for event in events:
+        spending.apply(event)
+    assert head.get("events", 0) == len(events)
+    assert head.get("branch", "main") == branches_of(events).active
+    assert [each["content"] for each in head.get("plan", ())] == [each.content for each in plan.entries]
+    assert head["spent"].get("calls", 0) == spending.total.calls
+    assert head.get("is_running", False) == cycles_of(path).active
 
 
 def test_a_rewind_changes_files() -> None:
