@@ -36,7 +36,7 @@ from session_page.guard import FindPeer, Guard
 
 IDLE_SECONDS: Final = 30.0
 """How long a session stays open here, and in memory, when no page shows it."""
-_TIDY_SECONDS: Final = 5.0
+TIDY_SECONDS: Final = 5.0
 _GRACE_SECONDS: Final = 2
 _UNREAD_MS: Final = 30_000
 """How long the system keeps a connection whose other end reads nothing."""
@@ -167,6 +167,7 @@ class PageServer:
         return await anyio.to_thread.run_sync(found)
 
     async def _feed(self, name: str) -> Feed:
+        """Return the feed of a session, with all that was committed by now."""
         session_id = SessionId(name)
         async with self._opening:
             feed = self._feeds.get(session_id)
@@ -175,17 +176,17 @@ class PageServer:
                 feed = Feed(
                     session_id, self._store, self._database, self._hidden, lambda: self._actions.find_id(session_id)
                 )
-                await feed.read()
                 self._feeds[session_id] = feed
                 assert self._tasks is not None
                 self._tasks.start_soon(feed.follow)
         self._seen[session_id] = self._clock()
+        await feed.read()
         return feed
 
     async def _tidy(self) -> None:
         """Close and forget sessions that no page shows."""
         while True:
-            await anyio.sleep(_TIDY_SECONDS)
+            await anyio.sleep(TIDY_SECONDS)
             now = self._clock()
             for session_id, feed in list(self._feeds.items()):
                 if feed.is_watched:

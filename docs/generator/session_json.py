@@ -29,7 +29,8 @@ $ rewindow show ses_0193f2a1 --json | jq '.files[] | {{name, changes: [.changes[
 ```
 
 These rules apply to the whole object:
-- Each table is a list of entries with a unique `key`, oldest first. Entries refer to other entries by their keys.
+- Each table is a list of entries with a unique `key`, oldest first. `requests` are grouped by branch. Entries refer to
+  other entries by their keys.
 - A missing field has its default: `""`, `0`, `false`, an empty list or object, or nothing.
 - A long text is stored once, in `contents`. An entry has its first {INLINE:,} characters, and the digest of the whole.
   Contents of files, prompts and pictures are in `contents` too.

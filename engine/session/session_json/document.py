@@ -13,7 +13,7 @@ Pure, but for `content`, which reads what the log names. Must not know who reads
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -508,7 +508,11 @@ class SessionDocument:
         Only tables that have any are in it. Any number of readers, each at a position of its own, may call it.
         """
         self._mark_requests()
-        return self._built({name: _newer(touched, since) for name, touched in self._touched.items()})
+        newer: dict[str, Iterable[Key]] = {name: _newer(touched, since) for name, touched in self._touched.items()}
+        # In the order of the document, so that a reader who appends what is new has that order, too.
+        for name, keys in (("files", self._drafts.files), ("branches", self.branches)):
+            newer[name] = [key for key in keys if key in newer[name]]
+        return self._built(newer)
 
     def document(self) -> Patch:
         """Return the whole document: the head and every table, without contents."""
@@ -686,14 +690,14 @@ class SessionDocument:
                 yield key
 
 
-def _newer(touched: Mapping[Key, int], since: int) -> Sequence[Key]:
-    """Return the keys that were touched after `since` events, in the order in which that happened."""
-    newer: list[Key] = []
+def _newer(touched: Mapping[Key, int], since: int) -> Collection[Key]:
+    """Return the keys that were touched after `since` events, numbers in their order."""
+    newer: dict[Key, None] = {}
     for key in reversed(touched):
         if touched[key] <= since:
             break
-        newer.append(key)
-    return newer[::-1]
+        newer[key] = None
+    return dict.fromkeys(sorted(newer) if all(isinstance(key, int) for key in newer) else reversed(newer))
 
 
 def _is_own(cycle: RequestCycle, branch: str) -> bool:

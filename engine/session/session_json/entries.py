@@ -67,7 +67,7 @@ from .shapes import Text
 from .texts import Texts, file_content
 
 _STAMP: Final = frozenset(Event.__struct_fields__)
-_NO_TEXT: Final = "the log or the store no longer has it"
+_NO_TEXT: Final = "the log or the store no longer has the content"
 
 
 class EntryMaker:
