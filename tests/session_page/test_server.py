@@ -103,8 +103,9 @@ async def test_live_changes_follow_a_statement(tmp_path: Path) -> None:
 
 async def test_changes_bring_any_earlier_document_up_to_date(tmp_path: Path) -> None:
     store = MemoryStore(SystemClock())
-    name, log = SessionId("ses_a"), events_of(rich_items())
-    kept_log(store, name, "/work", log)
+    name = SessionId("ses_a")
+    kept_log(store, name, "/work", events_of(rich_items()))
+    log = store.load(name)
     async with served(tmp_path, store) as (client, _):
         expected = await client.document(name)
         for after in (0, 1, len(log) // 2, len(log) - 1, len(log), len(log) + 5):
