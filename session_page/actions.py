@@ -119,6 +119,8 @@ class Actions:
 
     def __init__(self, host: Host) -> None:
         self._host = host
+        self._opened_here: set[SessionId] = set()
+        """The sessions that actions have opened. Others of this process are somebody else's, such as an editor's."""
 
     async def perform(self, action: Action, feed: Feed) -> Mapping[str, Any]:
         """Perform an action, and return its result for JSON.
@@ -168,16 +170,18 @@ class Actions:
         if session is None:
             session = await self._host.sessions.load(feed.session_id)
             session.attach(feed.questions, forms=feed.questions)
+            self._opened_here.add(feed.session_id)
             feed.opened()
         return session
 
     async def close(self, feed: Feed) -> bool:
-        """Let other processes open the session, unless it is busy; return whether it is closed."""
+        """Close the session if an action has opened it, unless it is busy; return whether nothing is left to do."""
         session = self.find(feed)
-        if session is not None and session.is_busy:
-            return False
-        if session is not None:
+        if session is not None and feed.session_id in self._opened_here:
+            if session.is_busy:
+                return False
             await self._host.sessions.close(feed.session_id)
+        self._opened_here.discard(feed.session_id)
         return True
 
 

@@ -27,6 +27,7 @@ from engine.core.ids import SessionId
 from engine.log.redaction import Redactor
 from engine.log.store.locks import owners
 from engine.runtime.system.peers import Endpoint, Peer, peer_of
+from engine.session.pages import PageAddress
 from session_page.access import HOST, Access
 from session_page.actions import Actions
 from session_page.app import PageApp, SessionFields, Sessions
@@ -64,6 +65,18 @@ async def system_peer(server: Endpoint, client: Endpoint) -> Peer:
     return await anyio.to_thread.run_sync(peer_of, server, client)
 
 
+def start(host: Host, store: Store, database: Path, hidden: Redactor, tasks: TaskGroup) -> PageServer:
+    """Serve the page of a host until it ends, in its `tasks`; for `/page`.
+
+    Raises:
+        InvalidRequestError: the front end is not installed, or no port is free.
+    """
+    bundle()
+    server = PageServer(host, store, database, hidden, listen())
+    tasks.start_soon(server.serve, anyio.Event())
+    return server
+
+
 class PageServer:
     """The page of a host's sessions.
 
@@ -99,6 +112,13 @@ class PageServer:
         self._tasks: TaskGroup | None = None
         app = PageApp(self.access, Sessions(self._rows, self._feed), self._actions, hidden)
         self._app = Guard(app, self.access, find_peer)
+
+    def addresses(self, session_id: SessionId) -> PageAddress:
+        """Return the addresses of a session's page, with a new ticket. For `/page`."""
+        access = self.access
+        return PageAddress(
+            access.address(session=session_id), access.address(ticket=access.ticket(), session=session_id)
+        )
 
     async def serve(self, stop: anyio.Event) -> None:
         """Serve until `stop` is set.

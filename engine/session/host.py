@@ -31,6 +31,7 @@ from msgspec.structs import replace
 from ..context.model import Model
 from ..core.clock import Clock, Entropy, SystemClock, SystemEntropy
 from ..core.errors import InvalidRequestError, StoreError
+from ..core.ids import SessionId
 from ..core.key_file import key_path
 from ..core.programs import ServerProcess, ServerRequest
 from ..core.settings import DEFAULT_MODEL, Settings
@@ -38,11 +39,12 @@ from ..files.safe_open import keep_out
 from ..files.temporary_files import FOLDER, sweep
 from ..log.redaction import Redactor
 from ..log.secrets import redactor_of
-from ..log.store import open_store
+from ..log.store import DATABASE, open_store
 from ..log.store_protocol import Store
 from ..runtime.environment import Environment, EnvironmentSpec, StartServer
 from ..runtime.zygote import Zygote
 from .daemon_threads import on_daemon_thread
+from .pages import SERVER, PageAddress, PageServer
 
 if TYPE_CHECKING:
     from ..context.models.providers import ModelSetup
@@ -143,6 +145,7 @@ class Host:
         self._outliner: Outlines | None = None
         self._decoder: PictureDecoder | None = None
         self._listing = anyio.Lock()
+        self._page: PageServer | None = None
 
     @cached_property
     def _keys(self) -> Keys:
@@ -330,7 +333,19 @@ class Host:
             environ=self._environ,
             redactor=self._redactor,
             tasks=self._tasks,
+            open_page=self._open_page,
         )
+
+    async def _open_page(self, session_id: SessionId) -> PageAddress:
+        """Start the server of the page in this process, unless it runs; return the addresses of a session's page."""
+        if self._page is None:
+            assert self._tasks is not None
+            await on_daemon_thread(partial(import_module, SERVER))  # with the first `/page`: see `pages`
+            if self._page is None:
+                database = self._settings.state_dir / DATABASE
+                self._page = import_module(SERVER).start(self, self._store, database, self._redactor, self._tasks)
+        assert self._page is not None
+        return self._page.addresses(session_id)
 
     def _make_environment(self) -> Environment:
         """Make a session's environment; its worker starts later."""

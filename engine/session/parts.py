@@ -32,6 +32,7 @@ from ..runtime.environment import Environment, EnvironmentSpec, Limits, StartSer
 from .directories import ProjectEnvironment
 from .journal import Journal, StoredEvents, presentable
 from .model_choice import ModelChoice, Models
+from .pages import OpenPage
 from .pictures import SessionPictures
 from .policy import Policy
 
@@ -72,6 +73,7 @@ class SessionParts:
     outliner: Callable[[], Outliner] | None = None
     servers: SessionServers | None = None
     notes: tuple[str, ...] = ()
+    open_page: OpenPage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,7 @@ class HostServices:
     environ: Mapping[str, str]
     redactor: Redactor
     decoder: Callable[[], PictureDecoder] | None = None
+    open_page: OpenPage | None = None
 
     def for_servers(self, servers: Sequence[McpServer]) -> HostServices:
         """The same for a session with these servers, whose secrets are hidden from texts."""
@@ -191,6 +194,7 @@ def assemble(
         redactor=services.redactor,
         pictures=SessionPictures(services.store, services.redactor, services.decoder, real_roots((cwd, *directories))),
         notes=tuple(notes),
+        open_page=services.open_page,
     )
 
 

@@ -43,6 +43,7 @@ from .directories import (
 )
 from .journal import Journal
 from .model_choice import Models
+from .pages import OpenPage
 from .parts import HostServices, assemble, newly_named
 from .session import Session
 
@@ -550,6 +551,7 @@ def open_sessions(
     environ: Mapping[str, str],
     redactor: Redactor,
     tasks: TaskGroup,
+    open_page: OpenPage | None = None,
 ) -> Sessions:
     """Make the sessions of a process, none of them open. They are served in `tasks`."""
     services = HostServices(
@@ -564,5 +566,6 @@ def open_sessions(
         minter=Minter(clock, entropy),
         environ=environ,
         redactor=redactor,
+        open_page=open_page,
     )
     return Sessions(services, tasks)

@@ -189,6 +189,7 @@ TYPED: Final = (
     "/context",
     "/context 2",
     "/run seen",
+    "/page",
     "/replay 3",
 )
 

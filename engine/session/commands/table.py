@@ -39,6 +39,7 @@ from .context import (
     views_glance,
 )
 from .files import changes_glance, redo, undo, undo_or_redo
+from .page import page
 from .timeline import (
     branch,
     diff_glance,
@@ -232,6 +233,7 @@ COMMANDS: Final[dict[str, Command]] = {
             is_cancellable=False,
             is_said=True,
         ),
+        Command("page", "", "", "Show the session as a page in your browser", page),
         Command("compact", "", "", "Replace the conversation so far with a summary", compact),
         Command("tick", "", "", "Update handles that follow their files", tick),
         Command("help", "", "", "List these commands", glancing(_help), _help),
