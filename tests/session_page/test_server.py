@@ -13,8 +13,18 @@ from engine import Session
 from engine.context.model import TextDelta
 from engine.core.clock import SystemClock
 from engine.core.errors import SessionInUseError
-from engine.core.ids import SessionId
-from engine.log.redaction import NO_SECRETS
+from engine.core.execution import TextChange
+from engine.core.ids import Seq, SessionId, ToolCallId
+from engine.log.forms import Form
+from engine.log.permissions import (
+    CommandSubject,
+    FileSubject,
+    PermissionQuestion,
+    ServerCallSubject,
+    SiteSubject,
+    StatementSubject,
+)
+from engine.log.redaction import NO_SECRETS, Redactor
 from engine.log.store import DATABASE
 from engine.log.store.memory import MemoryStore
 from engine.log.store.sqlite import SqliteStore
@@ -22,7 +32,7 @@ from engine.session.session_json import session_json
 from session_page import server
 from session_page.actions import NOT_ANSWERABLE, OTHER_BRANCH
 from session_page.feed import DELETED, LEFT, STOPPED
-from session_page.questions import NO_REMEMBERING, OVER
+from session_page.questions import NO_REMEMBERING, OVER, Questions
 from tests.support.models import AnsweringModel, runs
 from tests.support.page_server import Client, Message, served, session_of, until
 from tests.support.rich_log import events_of, rich_items
@@ -323,6 +333,28 @@ async def test_form_is_filled_in_with_values_that_fit(tmp_path: Path) -> None:
             assert "no such" in wrong
             await client.done(name, "fill", question=question["id"], outcome="accepted", values={field["name"]: "blue"})
             await until(messages, shows("'blue'"))
+
+
+async def test_question_has_no_secret() -> None:
+    questions = Questions(Redactor(["geheimes-passwort"]), lambda: None)
+    secret = "# geheimes-passwort"
+    subjects = (
+        StatementSubject(secret, secret),
+        FileSubject(path=secret, note=secret, changes=(TextChange(line=1, old=secret, new=secret),)),
+        CommandSubject(command=secret, cwd=secret),
+        ServerCallSubject(server=secret, tool=secret, arguments=secret),
+        SiteSubject(url=secret, site=secret),
+    )
+    async with anyio.create_task_group() as tasks:
+        for number, subject in enumerate(subjects):
+            question = PermissionQuestion(tool_call_id=ToolCallId(f"c{number}"), subject=subject, seq=Seq(0))
+            tasks.start_soon(questions.ask, question)
+        tasks.start_soon(questions.fill, Form(tool_call_id=ToolCallId("f"), message=secret, seq=Seq(0)))
+        await anyio.wait_all_tasks_blocked()
+        assert len(questions.shown) == len(subjects) + 1
+        assert "passwort" not in json.dumps(questions.shown)
+        tasks.cancel_scope.cancel()
+    assert questions.shown == []
 
 
 async def test_question_ends_with_its_turn(tmp_path: Path) -> None:

@@ -17,18 +17,18 @@ from engine.cli.show import PastCall
 from engine.context.tail.feed import divergence_phrase
 from engine.context.tail.prompt import message_text
 from engine.context.tail.sent_prompts import PromptEntries, role_of
-from engine.core.ids import BlobDigest, EventId, MessageId, Seq
+from engine.core.ids import MAIN_BRANCH, BlobDigest, BranchId, EventId, MessageId, ObjId, Seq, StatementId, ToolCallId
 from engine.core.toolbox import call_title
 from engine.log.branches import branches_of, path_of
 from engine.log.cycles import cycles_of, rounds_of, steps_of
 from engine.log.cycles.views import AiBlock
-from engine.log.event_log import lookup_in
+from engine.log.event_log import EventLog, lookup_in
 from engine.log.events import EVENTS, Event
-from engine.log.events.conversation import ToolCall, UserMessage
-from engine.log.events.execution import FileWritten, StatementRecorded
-from engine.log.events.going_back import Diverged, Rewound
-from engine.log.events.nodes import MethodCalled
-from engine.log.events.session import ProjectionSent
+from engine.log.events.conversation import ToolCall, ToolResult, UserMessage
+from engine.log.events.execution import ExecutionFinished, FileWritten, StatementOmitted, StatementRecorded
+from engine.log.events.going_back import BranchCreated, Diverged, HeadMoved, Rewound
+from engine.log.events.nodes import MethodCalled, NodeChanged, NodeMade
+from engine.log.events.session import ProjectionSent, TitleChanged
 from engine.log.facts import CurrentPlan, Spending
 from engine.log.redaction import NO_SECRETS, Redactor
 from engine.log.timeline import Cell, Timeline
@@ -37,11 +37,13 @@ from engine.session.session_json.contents import BINARY, MISSING, SECRET, Conten
 from engine.session.session_json.document import LEFT_OUT
 from engine.session.session_json.shapes import TABLES
 from engine.session.session_json.texts import INLINE
+from tests.support.fixed import FixedClock
 from tests.support.random_logs import random_logs
 from tests.support.rich_log import events_of, rich_items
 
 Json = dict[str, Any]
 RICH = events_of(rich_items())
+MANY = settings(max_examples=100)
 INSTRUCTIONS = {"blake2b-instructions": b"Work here."}
 
 
@@ -75,8 +77,10 @@ def path_in(document: Json, branch: str) -> dict[str, float]:
     return bounds
 
 
-def told(cell: Cell) -> Json:
+def told(cell: Cell, events: Sequence[Event]) -> Json:
+    """A statement of a path. Its executions are shown whole, even where a branch begins while one runs."""
     recorded = cell.statement
+    finished = {event.execution_id: event for event in events if isinstance(event, ExecutionFinished)}
     return {
         "key": recorded.seq,
         "index": recorded.index,
@@ -85,9 +89,13 @@ def told(cell: Cell) -> Json:
             (
                 run.begun,
                 run.started.mode,
-                "running" if run.finished is None else run.finished.status,
-                None if run.finished is None else run.finished.value,
-                [divergence_phrase(each) for each in run.divergences],
+                "running" if (end := finished.get(run.started.execution_id)) is None else end.status,
+                None if end is None else end.value,
+                [
+                    divergence_phrase(each)
+                    for each in events
+                    if isinstance(each, Diverged) and each.execution_id == run.started.execution_id
+                ],
             )
             for run in cell.executions
         ],
@@ -95,6 +103,7 @@ def told(cell: Cell) -> Json:
 
 
 @given(random_logs())
+@MANY
 def test_each_branch_has_the_statements_of_its_timeline(events: list[Event]) -> None:
     document = whole(events)
     branches = branches_of(events)
@@ -130,7 +139,7 @@ def test_each_branch_has_the_statements_of_its_timeline(events: list[Event]) -> 
             }
             for entry in latest.values()
         ]
-        expected = [told(cell) for cell in timeline.cells]
+        expected = [told(cell, events) for cell in timeline.cells]
         assert sorted(shown, key=lambda each: each["key"]) == sorted(expected, key=lambda each: each["key"])
 
 
@@ -305,6 +314,7 @@ class Reader:
 
 
 @given(random_logs(), st.lists(st.integers(0, 3), max_size=40))
+@MANY
 def test_changes_add_up_to_the_document_for_each_reader(events: list[Event], reads: list[int]) -> None:
     document, readers = SessionDocument("ses_a", lambda digest: None), (Reader(), Reader())
     for place, event in enumerate(events):
@@ -373,7 +383,7 @@ def prompt_in(document: Json, number: int) -> Json:
 
 
 @given(random_logs())
-@settings(max_examples=60)
+@MANY
 def test_a_model_call_is_what_the_command_shows(events: list[Event]) -> None:
     document = whole(events)
     for number in range(1, len(document["calls"]) + 1):
@@ -396,6 +406,77 @@ def test_shortened_messages_are_those_that_were_sent() -> None:
     assert (message["text"]["text"], message["is_shortened"]) == ("Work here.", True)
     lost = replace(sent, shortened={EventId("e0"): BlobDigest("blake2b-lost")})
     assert whole([prompt, lost])["messages"][0]["problem"]
+
+
+def logged(*events: Event) -> list[Event]:
+    """A log of these events, as an `EventLog` stamps them."""
+    kept: list[Event] = []
+    log = EventLog(FixedClock(), kept.append)
+    for event in events:
+        log.append(event)
+    return kept
+
+
+def prompt(name: str) -> UserMessage:
+    return UserMessage(message_id=MessageId(name), text=name)
+
+
+def sent(kept: int, *messages: str, calls_tools: bool = True) -> ProjectionSent:
+    return ProjectionSent(
+        round_id=1, position=1, size=10, kept=kept, messages=tuple(map(EventId, messages)), calls_tools=calls_tools
+    )
+
+
+def test_a_prompt_keeps_only_what_its_call_kept() -> None:
+    events = logged(prompt("a"), prompt("b"), prompt("c"), sent(0, "e0", "e1"), sent(1, "e2"))
+    document = whole(events)
+    texts = [[each["text"] for each in prompt_in(document, number)["messages"]] for number in (1, 2)]
+    assert texts == [["a", "b"], ["a", "c"]]
+    assert prompt_in(document, 2) == json.loads(PastCall(events, 2, blob, str).to_json())
+
+
+def test_a_prompt_for_a_model_that_writes_its_statements_is_shown_as_that() -> None:
+    call = ToolCallId("c")
+    events = logged(
+        ToolCall(tool_call_id=call, tool="python", arguments={"source": "1"}),
+        ToolResult(tool_call_id=call, status="ok", text="one"),
+        sent(0, "e0", "e1"),
+        sent(0, "e0", "e1", calls_tools=False),
+    )
+    document = whole(events)
+    for number in (1, 2):
+        assert prompt_in(document, number) == json.loads(PastCall(events, number, blob, str).to_json())
+    first, second = [[each["text"] for each in prompt_in(document, number)["messages"]] for number in (1, 2)]
+    assert (first[0], first[0] != second[0]) == ("1", True)
+
+
+def test_an_old_entry_that_changes_again_is_among_the_changes() -> None:
+    recorded = [
+        StatementRecorded(statement_id=StatementId(f"s{n}"), index=n, source=f"{n}", tool_call_id=ToolCallId(f"c{n}"))
+        for n in (1, 2)
+    ]
+    events = logged(*recorded, StatementOmitted(statement_id=StatementId("s1")), TitleChanged(title="a"))
+    document = SessionDocument("ses_a", lambda digest: None)
+    for event in events:
+        document.apply(event)
+    assert [entry.key for entry in document.changes(2)["statements"]] == [0]
+
+
+def test_a_handle_is_that_of_its_branch() -> None:
+    made = NodeMade(obj_id=ObjId("view-1.1"), obj_type="view", statement=1)
+    changed = NodeChanged(obj_id=made.obj_id, obj_type="view", delta="on b1")
+    events = logged(
+        prompt("a"),
+        replace(made, name="first"),
+        BranchCreated(branch=BranchId("b1"), parent=MAIN_BRANCH, before=Seq(1)),
+        HeadMoved(branch=BranchId("b1"), left=MAIN_BRANCH, statement=0),
+        replace(made, name="second"),
+        changed,
+        HeadMoved(branch=MAIN_BRANCH, left=BranchId("b1"), statement=1),
+        replace(changed, delta="on main"),
+    )
+    shown = {entry["name"]: entry["changes"][0]["text"]["text"] for entry in whole(events)["handles"]}
+    assert shown == {"first": "on main", "second": "on b1"}
 
 
 # --- contents ---------------------------------------------------------------------------------------------------------
