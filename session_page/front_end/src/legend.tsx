@@ -1,0 +1,33 @@
+// The colours of branches.
+
+import type { JSX } from "preact";
+import { useMemo } from "preact/hooks";
+
+import { type Lane, timelineOf } from "./lanes";
+import { usePage } from "./page_state";
+import { BranchName } from "./words";
+
+export function colorOf(lane: Lane): string {
+  return `lane lane-${lane.column % 6}`;
+}
+
+/** The names of branches with the colours of their lanes. */
+export function Legend(): JSX.Element | null {
+  const page = usePage();
+  const session = page.session!;
+  const timeline = useMemo(() => timelineOf(session, ""), [session, page.version]);
+  if (timeline.lanes.length < 2) return null;
+  return (
+    <ul class="legend">
+      {timeline.lanes.map((lane) => (
+        <li>
+          <svg width="12" height="12" aria-hidden="true">
+            <circle class={colorOf(lane)} cx="6" cy="6" r="4" />
+          </svg>
+          <BranchName name={lane.branch} />
+          {lane.branch === session.branch && <span class="quiet"> active</span>}
+        </li>
+      ))}
+    </ul>
+  );
+}

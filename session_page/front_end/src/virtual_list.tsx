@@ -1,0 +1,139 @@
+// A list of any length, of which only the rows in sight are in the document. Rows have one height.
+// It is a list box: one element has the focus, and the keys move which row is chosen.
+
+import type { ComponentChildren, JSX } from "preact";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+
+const MARGIN = 8; // rows above and below those in sight
+
+export interface VirtualListProps {
+  label: string;
+  rows: number;
+  height: number;
+  /** The chosen row, or -1. */
+  chosen: number;
+  onChoose: (row: number) => void;
+  /** After a click or Enter on a row. */
+  onOpen?: (row: number) => void;
+  /** After Enter on a row. */
+  onEnter?: () => void;
+  render: (row: number) => ComponentChildren;
+  /** A class of a row's element. */
+  rowClass?: (row: number) => string;
+  keyOf: (row: number) => string;
+  /** Whether the list shows its end, and new rows as they come. */
+  atEnd?: boolean;
+  id: string;
+}
+
+export function VirtualList(props: VirtualListProps): JSX.Element {
+  const { rows, height, chosen } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const [top, setTop] = useState(0);
+  const [seen, setSeen] = useState(900);
+  const follows = useRef(props.atEnd ?? false);
+
+  useLayoutEffect(() => {
+    const element = box.current!;
+    const measure = (): void => setSeen(element.clientHeight || 900);
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+
+  useLayoutEffect(() => {
+    const element = box.current!;
+    if (follows.current) element.scrollTop = rows * height;
+  }, [rows]);
+
+  useLayoutEffect(() => {
+    const element = box.current!;
+    if (chosen < 0) return;
+    const place = chosen * height;
+    if (place < element.scrollTop) element.scrollTop = place;
+    else if (place + height > element.scrollTop + element.clientHeight) element.scrollTop = place + height - element.clientHeight;
+  }, [chosen, seen]);
+
+  const onScroll = (): void => {
+    const element = box.current!;
+    setTop(element.scrollTop);
+    follows.current = (props.atEnd ?? false) && element.scrollTop + element.clientHeight >= rows * height - height;
+  };
+
+  const first = Math.max(0, Math.floor(top / height) - MARGIN);
+  const last = Math.min(rows, Math.ceil((top + seen) / height) + MARGIN);
+  const shown = Array.from({ length: Math.max(0, last - first) }, (_, index) => first + index);
+  const isShown = chosen >= first && chosen < last;
+  return (
+    <div
+      ref={box}
+      id={props.id}
+      class="list"
+      role="listbox"
+      tabIndex={0}
+      aria-label={props.label}
+      aria-activedescendant={isShown ? `${props.id}-${chosen}` : undefined}
+      onScroll={onScroll}
+      onKeyDown={(event) => {
+        const page = Math.max(1, Math.floor(seen / height) - 1);
+        const next = nextRow(event.key, chosen, rows, page);
+        if (next !== null) {
+          event.preventDefault();
+          props.onChoose(next);
+        } else if (event.key === "Enter" && chosen >= 0) {
+          event.preventDefault();
+          props.onOpen?.(chosen);
+          props.onEnter?.();
+        }
+      }}
+    >
+      <div role="presentation" class="list-space" style={{ height: `${rows * height}px` }}>
+        {shown.map((row) => (
+          <div
+            key={props.keyOf(row)}
+            id={`${props.id}-${row}`}
+            role="option"
+            aria-selected={row === chosen}
+            aria-setsize={rows}
+            aria-posinset={row + 1}
+            class={`row ${props.rowClass?.(row) ?? ""} ${row === chosen ? "chosen" : ""}`}
+            style={{ height: `${height}px`, transform: `translateY(${row * height}px)` }}
+            onClick={() => {
+              props.onChoose(row);
+              props.onOpen?.(row);
+            }}
+          >
+            {props.render(row)}
+          </div>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+/** The row that a key leads to, or null if it is no key of a list. */
+export function nextRow(key: string, chosen: number, rows: number, page: number): number | null {
+  if (!rows) return null;
+  const within = (row: number): number => Math.max(0, Math.min(rows - 1, row));
+  switch (key) {
+    case "j":
+    case "ArrowDown":
+      return within(chosen + 1);
+    case "k":
+    case "ArrowUp":
+      return within(chosen < 0 ? rows - 1 : chosen - 1);
+    case "PageDown":
+      return within(chosen + page);
+    case "PageUp":
+      return within(chosen - page);
+    case "Home":
+    case "g":
+      return 0;
+    case "End":
+    case "G":
+      return rows - 1;
+    default:
+      return null;
+  }
+}
