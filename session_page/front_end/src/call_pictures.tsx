@@ -20,7 +20,13 @@ interface Bar {
 
 /** What a call read and wrote; without counts of its provider, what was sent. */
 function partsOf(call: CallEntry): Bar["parts"] {
-  if (call.input_tokens === undefined) return [{ className: "bar-sent", value: call.used }];
+  if (call.input_tokens === undefined) {
+    const shared = Math.min(call.used, call.shared ?? 0);
+    return [
+      { className: "bar-shared", value: shared },
+      { className: "bar-used", value: call.used - shared },
+    ];
+  }
   const cached = call.cached_tokens ?? 0;
   return [
     { className: "bar-cached", value: cached },
@@ -50,7 +56,8 @@ const NAMES: Record<string, string> = {
   "bar-cached": "read from cache",
   "bar-read": "read",
   "bar-written": "written",
-  "bar-sent": "sent",
+  "bar-shared": "sent, as in the call before",
+  "bar-used": "sent, new",
 };
 
 /** Tokens of each call over the session, and the cost so far where prices are known. */
@@ -165,7 +172,7 @@ export function Treemap({ call }: { call: CallEntry }): JSX.Element | null {
           </figure>
         )}
       </div>
-      <div class="table-scroll" tabIndex={0} role="region" aria-label="Tokens as numbers">
+      <div class="table-scroll" tabIndex={0} role="group" aria-label="Tokens as numbers">
         <table class="tokens">
           <thead>
             <tr><th scope="col">Part</th><th scope="col" class="n">Tokens</th><th scope="col" class="n">Share</th></tr>
@@ -203,7 +210,8 @@ function Areas({ parts, label }: { parts: Part[]; label: string }): JSX.Element 
   return (
     <div class="treemap" role="img" aria-label={label}>
       {placed.leaves().map((leaf) => {
-        const isWide = leaf.x1 - leaf.x0 > 54 && leaf.y1 - leaf.y0 > 30;
+        const width = leaf.x1 - leaf.x0;
+        const height = leaf.y1 - leaf.y0;
         return (
           <div
             class={`area ${leaf.data.className}`}
@@ -215,12 +223,11 @@ function Areas({ parts, label }: { parts: Part[]; label: string }): JSX.Element 
               height: `${(100 * (leaf.y1 - leaf.y0)) / HIGH}%`,
             }}
           >
-            {isWide && (
-              <span>
-                <Line text={leaf.data.name} most={30} />
-                <br />
-                {number(leaf.data.tokens)}
-              </span>
+            {width > 44 && height > 24 && (
+              <>
+                <span><Line text={leaf.data.name} most={40} /></span>
+                {height > 44 && <span>{number(leaf.data.tokens)}</span>}
+              </>
             )}
           </div>
         );

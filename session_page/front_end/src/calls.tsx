@@ -69,7 +69,7 @@ function CallRow({ call, most }: { call: CallEntry; most: number }): JSX.Element
       <span class="badges">
         <span class="n">{number(call.used)} tokens</span>
         {call.answered === false && <span class="badge">no answer</span>}
-        <span class="time">{dollars(call.dollars)}</span>
+        {call.dollars ? <span class="time">{dollars(call.dollars)}</span> : null}
       </span>
     </>
   );

@@ -46,7 +46,8 @@ export function CompareView(): JSX.Element {
   const choose = (one: string, other: string): void => page.go({ view: "compare", entry: JSON.stringify([one, other]) }, true);
   const shown = comparison?.left === left && comparison.right === right ? comparison : null;
   return (
-    <div class="single compare">
+    <div class="single">
+      <div class="compare">
       <header class="detail-head">
         <h2>Compare branches</h2>
         <div class="acts">
@@ -54,7 +55,7 @@ export function CompareView(): JSX.Element {
           <BranchChoice label="Right branch" names={names} value={right} onChange={(name) => choose(left, name)} />
           <button type="button" onClick={() => choose(right, left)}>Swap</button>
         </div>
-        {shown && <p class="quiet">{shown.shared ? `The first ${count(shown.shared, "statement")} ${shown.shared === 1 ? "is" : "are"} common.` : "They have no statement in common."}</p>}
+        {shown && <p class="quiet">{shown.shared ? shown.shared === 1 ? "They share statement 1." : `They share statements 1 to ${shown.shared}.` : "They have no statement in common."}</p>}
       </header>
       {problem && <p class="refusal">{problem}</p>}
       {left === right && <p class="quiet">Choose two different branches.</p>}
@@ -76,6 +77,7 @@ export function CompareView(): JSX.Element {
           </Section>
         </>
       )}
+      </div>
     </div>
   );
 }
@@ -130,7 +132,7 @@ function Own({ name, keys }: { name: string; keys: number[] }): JSX.Element {
 function Sides({ label, head, left, right, rows, none, empty = "" }: { label: string; head: string; left: string; right: string; rows: (readonly [string, string | null, string | null])[]; none: string; empty?: string }): JSX.Element {
   const cell = (value: string | null): JSX.Element => (value === null ? <span class="quiet">{none}</span> : <code><Line text={value || empty} /></code>);
   return (
-    <div class="table-scroll" tabIndex={0} role="region" aria-label={label}>
+    <div class="table-scroll" tabIndex={0} role="group" aria-label={label}>
       <table class="sides">
         <thead>
           <tr><th scope="col">{head}</th><th scope="col"><Line text={left} /></th><th scope="col"><Line text={right} /></th></tr>

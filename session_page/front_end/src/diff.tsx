@@ -127,7 +127,7 @@ function DiffTable({ regions, label }: { regions: Region[]; label: string }): JS
   let left = most;
   return (
     <>
-      <div class="diff-scroll" tabIndex={0} role="region" aria-label={label}>
+      <div class="diff-scroll" tabIndex={0} role="group" aria-label={label}>
         <table class="diff-table">
           <thead class="visually-hidden">
             <tr>

@@ -67,29 +67,22 @@ function lanesOf(session: Session, rows: Row[], rowOf: Map<number, number>): Lan
   const lanes: Lane[] = [];
   const byBranch = new Map<string, Lane>();
   const ends: number[] = []; // by column, the last row in use
-  const branches = [...session.tables.branches].sort(
-    (one, other) => (first.get(one.key) ?? rows.length) - (first.get(other.key) ?? rows.length),
-  );
-  for (const branch of branches) {
-    const from = first.get(branch.key) ?? -1;
-    const to = last.get(branch.key) ?? -1;
-    const fork = forkOf(session, branch.key, rowOf);
-    let column = 0;
-    if (from >= 0) {
-      const start = from;
-      column = ends.findIndex((end) => end < start);
-      if (column < 0) column = Math.min(ends.length, MOST_COLUMNS - 1);
-      ends[column] = to;
-      if (branch.key === session.tables.branches[0]?.key) ends[column] = rows.length;
-    }
-    const lane = { branch: branch.key, column, first: from, last: to, fork, forkColumn: -1 };
-    lanes.push(lane);
-    byBranch.set(branch.key, lane);
+  for (const [branch, from] of first) {
+    lanes.push({ branch, column: 0, first: from, last: last.get(branch)!, fork: forkOf(session, branch, rowOf), forkColumn: -1 });
+  }
+  // In the order of their lines' beginnings, so that a column is free once the line before has ended.
+  const start = (lane: Lane): number => (lane.fork >= 0 ? lane.fork : lane.first);
+  lanes.sort((one, other) => start(one) - start(other) || one.first - other.first);
+  for (const lane of lanes) {
+    const free = ends.findIndex((end) => end < start(lane));
+    lane.column = free >= 0 ? free : Math.min(ends.length, MOST_COLUMNS - 1);
+    ends[lane.column] = lane.fork < 0 ? rows.length : Math.max(ends[lane.column] ?? 0, lane.last);
+    byBranch.set(lane.branch, lane);
   }
   for (const lane of lanes) {
     if (lane.fork >= 0) lane.forkColumn = byBranch.get(rows[lane.fork]!.branch)?.column ?? 0;
   }
-  return lanes.filter((lane) => lane.first >= 0);
+  return lanes;
 }
 
 /** The row of the last statement that a branch has from its parent. */

@@ -60,7 +60,7 @@ export function Overview(): JSX.Element {
       </Section>
       {(spent.calls ?? 0) > 0 && (
         <Section title="Spent">
-          <div class="table-scroll" tabIndex={0} role="region" aria-label="Spent by model">
+          <div class="table-scroll" tabIndex={0} role="group" aria-label="Spent by model">
             <table>
               <thead>
                 <tr>

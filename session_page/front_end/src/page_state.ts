@@ -2,7 +2,7 @@
 // Components read it through `usePage`, and are drawn again after `changed()`.
 
 import { createContext } from "preact";
-import { useContext, useEffect, useState } from "preact/hooks";
+import { useContext, useLayoutEffect, useState } from "preact/hooks";
 
 import type { Action, Comparison, Message, PageFile, SearchAnswer, SessionRow, State } from "./page_types";
 import { addressOf, type Route, routeOf, secretOf, type ViewName } from "./route";
@@ -447,6 +447,7 @@ export const PageContext = createContext<Page>(null as unknown as Page);
 export function usePage(): Page {
   const page = useContext(PageContext);
   const [, draw] = useState(0);
-  useEffect(() => page.subscribe(() => draw(page.version)), [page]);
+  // Before anything else can run, so that no change is missed between the drawing and the subscription.
+  useLayoutEffect(() => page.subscribe(() => draw(page.version)), [page]);
   return page;
 }

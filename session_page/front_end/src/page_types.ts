@@ -1,7 +1,7 @@
 // What the page exchanges with its server and finds in its file, beside the session's own JSON (session_json.ts).
 
 import type {
-  Content,
+  Comparison,
   RegionEntry,
   RestoredFile,
   SessionDocument,
@@ -72,16 +72,6 @@ export interface SearchAnswer {
   is_cut: boolean;
 }
 
-export interface Comparison {
-  left: string;
-  right: string;
-  shared: number;
-  left_statements: number[];
-  right_statements: number[];
-  names: { name: string; left: string | null; right: string | null }[];
-  files: { path: string; name: string; left: string | null; right: string | null }[];
-}
-
 export interface PageFile {
   schema: "session-file/1";
   document: SessionDocument;
@@ -150,4 +140,4 @@ export type Action =
       values: Record<string, unknown>;
     };
 
-export type { Content };
+export type { Comparison };

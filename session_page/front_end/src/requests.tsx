@@ -99,7 +99,7 @@ function RequestDetail({ request }: { request: RequestEntry }): JSX.Element {
       </Section>
       {(request.rounds?.length ?? 0) > 0 && (
         <Section title="Rounds" extra={String(request.rounds!.length)} open={false}>
-          <div class="table-scroll" tabIndex={0} role="region" aria-label="Rounds">
+          <div class="table-scroll" tabIndex={0} role="group" aria-label="Rounds">
             <table>
               <thead>
                 <tr><th scope="col">Round</th><th scope="col">Input</th><th scope="col">Output</th></tr>

@@ -420,6 +420,29 @@ export interface Content {
   left_out?: string;
 }
 
+export interface NameDifference {
+  name: string;
+  left: string | null;
+  right: string | null;
+}
+
+export interface FileDifference {
+  path: string;
+  name: string;
+  left: string | null;
+  right: string | null;
+}
+
+export interface Comparison {
+  left: string;
+  right: string;
+  shared: number;
+  left_statements: number[];
+  right_statements: number[];
+  names: NameDifference[];
+  files: FileDifference[];
+}
+
 export interface PlanEntry {
   content: string;
   priority?: "high" | "medium" | "low";

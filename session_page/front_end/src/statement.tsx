@@ -9,7 +9,7 @@ import { Markdown } from "./markdown";
 import { usePage } from "./page_state";
 import { ChangeDiff, DiffSize, sizeOf } from "./diff";
 import { Picture, TextBlock } from "./blocks";
-import { count, Line, visible } from "./visible";
+import { count, escaped, Line, visible } from "./visible";
 import { addressOf } from "./route";
 import type { ExecutionEntry, ItemEntry, MoveEntry, OutputEntry, StatementEntry } from "./session_json";
 import { BranchName, bytes, CopyButton, duration, Fact, firstLine, MODES, moveText, Said, Section, StatementLink, STATUS, StatusIcon, Time } from "./words";
@@ -120,16 +120,17 @@ function SideBySide({ executions, statement }: { executions: ExecutionEntry[]; s
   const page = usePage();
   const session = page.session!;
   return (
-    <div class="side-by-side" tabIndex={0} role="region" aria-label="Executions beside each other">
-      {executions.map((execution, index) => {
+    <div class="side-by-side" tabIndex={0} role="group" aria-label="Executions beside each other">
+      {executions.map((execution) => {
+        const number = executions.filter((entry) => entry.statement === statement.key).indexOf(execution) + 1;
         const other = execution.statement !== statement.key ? session.statement(execution.statement) : undefined;
         return (
-          <section class="execution" key={execution.key} aria-label={`Execution ${index + 1}`}>
+          <section class="execution" key={execution.key} aria-label={other ? `Statement ${other.index} on ${escaped(other.branch)}` : `Execution ${number}`}>
             <header>
               <StatusIcon status={execution.status} />
-              <strong>{other ? <StatementLink statement={other} /> : `${statement.index}.${index + 1}`}</strong>
+              <strong>{other ? <StatementLink statement={other}>statement {other.index} on <Line text={other.branch} /></StatementLink> : `${statement.index}.${number}`}</strong>
               <span class="quiet">
-                {[other ? "first run, before the edit" : execution.mode ? MODES[execution.mode] : "run", duration(execution.time_ms), execution.counts && !other ? "current" : ""].filter(Boolean).join(" \u00b7 ")}
+                {[other ? "compared with" : execution.mode ? MODES[execution.mode] : "run", duration(execution.time_ms), execution.counts && !other ? "current" : ""].filter(Boolean).join(" \u00b7 ")}
               </span>
             </header>
             <Divergences execution={execution} />
@@ -249,7 +250,7 @@ function ExecutionSections({ execution, showResult }: { execution: ExecutionEntr
       )}
       {names.length > 0 && (
         <Section title="Names" extra={String(names.length)}>
-          <div class="table-scroll" tabIndex={0} role="region" aria-label="Names">
+          <div class="table-scroll" tabIndex={0} role="group" aria-label="Names">
             <table class="names">
               <thead>
                 <tr>
