@@ -40,6 +40,22 @@ const commands = {
     page.on("request", (request) => requests.push(request.url()));
     await page.goto(url);
   },
+  /** Open a page and return what it took until `target` is there, in ms: by the clock, and of the main thread's time. */
+  async measure({ url, target }) {
+    await commands.open({ url: "about:blank" });
+    const session = await context.newCDPSession(page);
+    await session.send("Performance.enable", { timeDomain: "threadTicks" });
+    await page.goto(url);
+    await page.locator(target).first().waitFor();
+    await page.waitForFunction(() => performance.getEntriesByName("usable").length > 0);
+    const usable = await page.evaluate(() => {
+      const [navigation] = performance.getEntriesByType("navigation");
+      return performance.getEntriesByName("usable")[0].startTime - navigation.responseStart;
+    });
+    const { metrics } = await session.send("Performance.getMetrics");
+    const { value } = metrics.find(({ name }) => name === "TaskDuration");
+    return { usable, busy: value * 1000 };
+  },
   async reload() {
     await page.reload();
   },

@@ -3,6 +3,7 @@
 
 import { hierarchy, treemap, treemapSquarify } from "d3-hierarchy";
 import type { JSX } from "preact";
+import { useMemo } from "preact/hooks";
 
 import { Line } from "./visible";
 import type { CallEntry } from "./session_json";
@@ -62,7 +63,7 @@ const NAMES: Record<string, string> = {
 
 /** Tokens of each call over the session, and the cost so far where prices are known. */
 export function CallPlot({ calls, chosen, onChoose }: { calls: CallEntry[]; chosen: number; onChoose: (row: number) => void }): JSX.Element {
-  const bars = barsOf(calls);
+  const bars = useMemo(() => barsOf(calls), [calls]);
   const most = bars.reduce((max, bar) => Math.max(max, bar.parts.reduce((sum, part) => sum + part.value, 0)), 1);
   const width = 100 / Math.max(bars.length, 12);
   const used = [...new Set(bars.flatMap((bar) => bar.parts.map((part) => part.className)))];
@@ -72,7 +73,7 @@ export function CallPlot({ calls, chosen, onChoose }: { calls: CallEntry[]; chos
     soFar += bar.cost;
     return `${index ? "L" : "M"}${(index + 0.5) * width} ${HEIGHT - (HEIGHT * soFar) / (cost || 1)}`;
   });
-  const total = calls.reduce((sum, call) => sum + call.used, 0);
+  const total = useMemo(() => calls.reduce((sum, call) => sum + call.used, 0), [calls]);
   return (
     <figure class="plot">
       <figcaption>

@@ -19,10 +19,12 @@ export const LIST = "calls-list";
 export function CallsView(): JSX.Element {
   const page = usePage();
   const session = page.session!;
-  const calls = session.tables.calls.filter((call) => !page.branch || session.isOn(page.branch, { branch: call.branch, key: call.position }));
+  const calls = session.derived(`calls ${page.branch}`, () =>
+    session.tables.calls.filter((call) => !page.branch || session.isOn(page.branch, { branch: call.branch, key: call.position })),
+  );
   const chosen = calls.findIndex((call) => String(call.key) === page.route.entry);
   const call = calls[chosen] ?? session.call(Number(page.route.entry));
-  const most = calls.reduce((max, entry) => Math.max(max, entry.used), 1);
+  const most = session.derived(`most ${page.branch}`, () => calls.reduce((max, entry) => Math.max(max, entry.used), 1));
   const choose = (row: number): void => page.go({ entry: String(calls[row]!.key) }, chosen >= 0);
   return (
     <Split

@@ -1,7 +1,7 @@
 // Files that the session changed, each with its history of diffs.
 
 import type { JSX } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 
 import { ChangeDiff, DiffSize, sizeOf } from "./diff";
 import { Icon } from "./icons";
@@ -23,12 +23,8 @@ function changesOf(page: Page, session: Session, file: FileEntry): FileChangeEnt
 export function FilesView(): JSX.Element {
   const page = usePage();
   const session = page.session!;
-  const files = useMemo(
-    () =>
-      session.tables.files
-        .filter((file) => changesOf(page, session, file).length > 0)
-        .sort((one, other) => one.name.localeCompare(other.name)),
-    [session, page.version, page.branch],
+  const files = session.derived(`files ${page.branch}`, () =>
+    session.tables.files.filter((file) => changesOf(page, session, file).length > 0).sort((one, other) => (one.name < other.name ? -1 : 1)),
   );
   const chosen = files.findIndex((file) => file.key === page.route.entry);
   const file = files[chosen] ?? session.file(page.route.entry);

@@ -15,7 +15,7 @@ export const LIST = "views-list";
 export function HandlesView(): JSX.Element {
   const page = usePage();
   const session = page.session!;
-  const handles = session.tables.handles.filter((entry) => !page.branch || session.isOn(page.branch, entry));
+  const handles = session.derived(`handles ${page.branch}`, () => session.tables.handles.filter((entry) => !page.branch || session.isOn(page.branch, entry)));
   const chosen = handles.findIndex((entry) => String(entry.key) === page.route.entry);
   const handle = handles[chosen];
   return (

@@ -32,6 +32,10 @@ export const MOST_COLUMNS = 10;
 
 /** Rows of the whole tree, or with `only` of that branch's path. */
 export function timelineOf(session: Session, only: string): Timeline {
+  return session.derived(`timeline ${only}`, () => makeTimeline(session, only));
+}
+
+function makeTimeline(session: Session, only: string): Timeline {
   const rows = rowsOf(session, only);
   const rowOf = new Map(rows.map((row, index) => [row.key, index]));
   const lanes = only ? [] : lanesOf(session, rows, rowOf);
@@ -96,6 +100,10 @@ function forkOf(session: Session, branch: string, rowOf: Map<number, number>): n
 
 /** The statements that begin a branch after them, by their keys. */
 export function forksOf(session: Session): Map<number, string[]> {
+  return session.derived("forks", () => makeForks(session));
+}
+
+function makeForks(session: Session): Map<number, string[]> {
   const forks = new Map<number, string[]>();
   for (const branch of session.tables.branches) {
     if (branch.parent === undefined || branch.before === undefined) continue;

@@ -1,7 +1,6 @@
 // The colours of branches.
 
 import type { JSX } from "preact";
-import { useMemo } from "preact/hooks";
 
 import { type Lane, timelineOf } from "./lanes";
 import { usePage } from "./page_state";
@@ -15,7 +14,7 @@ export function colorOf(lane: Lane): string {
 export function Legend(): JSX.Element | null {
   const page = usePage();
   const session = page.session!;
-  const timeline = useMemo(() => timelineOf(session, ""), [session, page.version]);
+  const timeline = timelineOf(session, "");
   if (timeline.lanes.length < 2) return null;
   return (
     <ul class="legend">

@@ -16,7 +16,9 @@ export const LIST = "requests-list";
 export function RequestsView(): JSX.Element {
   const page = usePage();
   const session = page.session!;
-  const requests = session.tables.requests.filter((entry) => !page.branch || session.isOn(page.branch, { branch: entry.branch, key: entry.root }));
+  const requests = session.derived(`requests ${page.branch}`, () =>
+    session.tables.requests.filter((entry) => !page.branch || session.isOn(page.branch, { branch: entry.branch, key: entry.root })),
+  );
   const chosen = requests.findIndex((entry) => entry.key === page.route.entry);
   const request = requests[chosen];
   return (

@@ -71,13 +71,14 @@ export class Session {
     this.cache.clear();
   }
 
-  private kept<T>(name: string, make: () => T): T {
+  /** What `make` returns, which is computed once until something is merged. */
+  derived<T>(name: string, make: () => T): T {
     if (!this.cache.has(name)) this.cache.set(name, make());
     return this.cache.get(name) as T;
   }
 
   private byKey<T extends Keyed>(table: keyof Tables): Map<T["key"], T> {
-    return this.kept(`key ${table}`, () => new Map((this.tables[table] as unknown as T[]).map((entry) => [entry.key, entry])));
+    return this.derived(`key ${table}`, () => new Map((this.tables[table] as unknown as T[]).map((entry) => [entry.key, entry])));
   }
 
   get branch(): string {
@@ -97,7 +98,7 @@ export class Session {
   }
 
   executionById(id: string): ExecutionEntry | undefined {
-    return this.kept("executions", () => new Map(this.tables.executions.map((entry) => [entry.execution_id, entry]))).get(id);
+    return this.derived("executions", () => new Map(this.tables.executions.map((entry) => [entry.execution_id, entry]))).get(id);
   }
 
   item(key: number): ItemEntry | undefined {
@@ -125,7 +126,7 @@ export class Session {
   }
 
   fileChange(key: string): FileChange | undefined {
-    return this.kept("file changes", () => {
+    return this.derived("file changes", () => {
       const changes = new Map<string, FileChange>();
       for (const file of this.tables.files) {
         for (const change of file.changes ?? []) changes.set(change.key, { file, change });
@@ -136,7 +137,7 @@ export class Session {
 
   /** The calls and the results of tools, by the id of the call. */
   get toolCalls(): Map<string, { call?: ItemEntry; result?: ItemEntry }> {
-    return this.kept("tool calls", () => {
+    return this.derived("tool calls", () => {
       const calls = new Map<string, { call?: ItemEntry; result?: ItemEntry }>();
       for (const item of this.tables.conversation) {
         if (!item.call || (item.type !== "call" && item.type !== "result")) continue;
@@ -149,14 +150,14 @@ export class Session {
   }
 
   statementOfCall(call: string): StatementEntry | undefined {
-    return this.kept(
+    return this.derived(
       "statement calls",
       () => new Map(this.tables.statements.flatMap((entry) => (entry.call ? [[entry.call, entry] as const] : []))),
     ).get(call);
   }
 
   path(branch: string): Path {
-    return this.kept(`path ${branch}`, () => {
+    return this.derived(`path ${branch}`, () => {
       const path: Path = new Map();
       let limit = Number.POSITIVE_INFINITY;
       for (let name: string | undefined = branch; name !== undefined && !path.has(name); ) {
@@ -176,7 +177,7 @@ export class Session {
 
   /** The statements on the path of a branch, in order; of two with one id the later. */
   statementsOn(branch: string): StatementEntry[] {
-    return this.kept(`statements ${branch}`, () => {
+    return this.derived(`statements ${branch}`, () => {
       const last = new Map<string, StatementEntry>();
       for (const statement of this.tables.statements) {
         if (this.isOn(branch, statement)) last.set(statement.statement_id, statement);
@@ -198,7 +199,7 @@ export class Session {
 
   /** The statements that are running, on the active branch. */
   get running(): StatementEntry[] {
-    return this.kept("running", () =>
+    return this.derived("running", () =>
       this.tables.executions
         .filter((entry) => entry.status === "running" && !entry.mode)
         .flatMap((entry) => this.statement(entry.statement) ?? [])
@@ -208,7 +209,7 @@ export class Session {
 
   /** Moves that a reader of the timeline wants to know: a switch or a new branch is part of the move that made it. */
   get shownMoves(): MoveEntry[] {
-    return this.kept("moves", () => {
+    return this.derived("moves", () => {
       const parts = new Set<number>();
       const { moves } = this.tables;
       moves.forEach((move, index) => {

@@ -1,7 +1,6 @@
 // The timeline: the tree of branches as lanes, statements as rows, and beside it what is chosen.
 
 import type { JSX } from "preact";
-import { useMemo } from "preact/hooks";
 
 import { Icon } from "./icons";
 import { colorOf } from "./legend";
@@ -23,7 +22,7 @@ const COLUMN = 14;
 export function TimelineView(): JSX.Element {
   const page = usePage();
   const session = page.session!;
-  const timeline = useMemo(() => timelineOf(session, page.branch), [session, page.branch, page.version]);
+  const timeline = timelineOf(session, page.branch);
   const { rows } = timeline;
   const chosen = page.route.entry ? (timeline.rowOf.get(Number(page.route.entry)) ?? -1) : -1;
   const row = rows[chosen];
