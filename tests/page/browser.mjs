@@ -32,7 +32,11 @@ const commands = {
     problems.length = 0;
     requests.length = 0;
     page.on("pageerror", (error) => problems.push(`error: ${error.stack ?? error.message}`));
-    page.on("console", (message) => ["error", "warning"].includes(message.type()) && problems.push(`console: ${message.text()}`));
+    page.on("console", (message) => {
+      // A refusal of the server is in the console too; pages show it as a sentence.
+      const isRefusal = message.text().startsWith("Failed to load resource: the server responded");
+      if (["error", "warning"].includes(message.type()) && !isRefusal) problems.push(`console: ${message.text()}`);
+    });
     page.on("dialog", (dialog) => {
       problems.push(`dialog: ${dialog.message()}`);
       void dialog.dismiss();
@@ -55,6 +59,9 @@ const commands = {
     const { metrics } = await session.send("Performance.getMetrics");
     const { value } = metrics.find(({ name }) => name === "TaskDuration");
     return { usable, busy: value * 1000 };
+  },
+  async leave() {
+    await page.goto("about:blank");
   },
   async reload() {
     await page.reload();

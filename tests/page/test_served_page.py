@@ -1,0 +1,217 @@
+"""The served page in a browser, on a real session with a scripted model: what runs, what asks, and what goes back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from engine.context.model import ModelSignal, Prompt, StatementAsked, TextDelta
+from engine.core.ids import SessionId
+from session_page.actions import OTHER_BRANCH
+from session_page.app import USED_TICKET
+from tests.support.browser import Browser
+from tests.support.models import AnsweringModel
+from tests.support.page_server import Client, served
+
+pytestmark = pytest.mark.slow
+
+ROW = "#timeline-list .row"
+STEPS = (
+    ("I write both files.", "write('one.txt', 'first\\n')\nwrite('two.txt', 'first\\n')"),
+    ("Now I change both.", "write('one.txt', 'second\\n')\nwrite('two.txt', 'second\\n')\nlen(read('one.txt'))"),
+    ("Both are changed.", ""),
+)
+
+
+def _scripted(*steps: tuple[str, str]) -> AnsweringModel:
+    left = list(steps)
+
+    def answer(_: Prompt) -> Sequence[ModelSignal]:
+        words, source = left.pop(0) if left else ("Done.", "")
+        return [TextDelta(words), StatementAsked(source)] if source else [TextDelta(words)]
+
+    return AnsweringModel(answer)
+
+
+@asynccontextmanager
+async def _page(
+    tab: Browser, place: Path, *sources: str, steps: Sequence[tuple[str, str]] = ()
+) -> AsyncIterator[tuple[Client, SessionId]]:
+    """A browser that shows a session which ran `sources`, in processes of its own. It asks about each file change."""
+    project = place / "project"
+    project.mkdir()
+    async with served(place / "state", model=_scripted(*steps) if steps else None, environments=None) as (client, host):
+        session = await host.sessions.create(str(project))
+        session.set_option("ask_about", "acts")
+        for source in sources:
+            await session.cell(source)
+        await host.sessions.close(session.session_id)
+        await tab.open(client.server.access.address(token=client.token, session=session.session_id))
+        await tab.wait(ROW)
+        try:
+            yield client, session.session_id
+            assert await tab.problems() == []
+        finally:
+            await tab.do("leave")  # so that no connection outlives the server
+
+
+async def _ran(client: Client, session: SessionId, count: int) -> None:
+    """Wait until that many statements have run."""
+    async with client.live(session, 0, "test") as messages:
+        ended: set[int] = set()
+        async for message in messages:
+            executions = message.get("changes", {}).get("executions", ())
+            ended |= {each["key"] for each in executions if each["status"] != "running"}
+            if len(ended) >= count:
+                return
+
+
+async def _answered(tab: Browser, *, shot: str = "") -> str:
+    """Allow what is asked, and return the question."""
+    await tab.wait("#question")
+    if shot:
+        await tab.shot(shot)
+    question = await tab.text("#question")
+    marked = await tab.evaluate("document.querySelector('#question').dataset.seen = '1'")
+    assert marked == "1"
+    await tab.click("#question button.primary")
+    await tab.wait("#question[data-seen]", "detached")
+    return question
+
+
+async def test_prompt_asks_and_rewind_restores_files(tab: Browser, tmp_path: Path) -> None:
+    async with _page(tab, tmp_path, "write('one.txt', 'zero\\n')", steps=STEPS) as (client, session):
+        await tab.fill("#prompt", "Write two files, then change them.")
+        await tab.press("Enter")
+        questions = [await _answered(tab, shot="question-1440-light"), *[await _answered(tab) for _ in range(3)]]
+        await tab.wait(f"{ROW}:has-text('second') .status-ok")
+        await tab.wait(".activity:has-text('live')")
+        # Each question shows the change that it is about.
+        assert "zero" in questions[0]
+        assert "first" in questions[0]
+        assert [("one.txt" if "one.txt" in each else "two.txt") for each in questions] == ["one.txt", "two.txt"] * 2
+        project = tmp_path / "project"
+        assert (project / "one.txt").read_text() == "second\n"
+
+        await tab.click(f"{ROW}:has-text('first')")
+        await tab.wait("h2:has-text('Statement 2')")
+        await tab.click("text=Rewind to here")
+        await tab.wait("dialog .paths li")
+        assert sorted(map(str.strip, await tab.texts("dialog .paths li"))) == ["one.txt", "two.txt"]
+        await tab.shot("rewind-1440-light")
+        await tab.click("dialog button.primary")
+        await tab.wait("dialog", "detached")
+        await tab.wait(f"{ROW}:has-text('Went back to statement 2')")
+        assert {path.name: path.read_text() for path in project.glob("*.txt")} == {
+            "one.txt": "first\n",
+            "two.txt": "first\n",
+        }
+        document = await client.document(session)
+        assert document["session"]["branch"] == "b1"
+
+
+async def test_edit_shows_differences_and_switch_goes_back(tab: Browser, tmp_path: Path) -> None:
+    sources = ("number = 2", "print(number * 10)", "number + 1")
+    async with _page(tab, tmp_path, *sources) as (client, session):
+        await tab.click(f"{ROW}:has-text('number = 2')")
+        await tab.click("text=Edit and run on")
+        await tab.fill("dialog textarea", "number = 7")
+        await tab.shot("edit-1440-light")
+        await tab.click("dialog button.primary")
+        await tab.wait("dialog h2:has-text('Report')")
+        await tab.press("Escape")
+        await tab.wait("dialog", "detached")
+        await tab.click(f"{ROW}:not(.elsewhere):has-text('number + 1')")
+        await tab.wait(".divergences")
+        assert "8" in await tab.text(".divergences ins")
+        assert "3" in await tab.text(".divergences del")
+        assert len(await tab.texts(".execution")) == 2
+        await tab.shot("divergence-1440-light")
+
+        await tab.click(f"{ROW}.elsewhere:has-text('number = 2')")
+        await tab.click("text=Switch to its branch")
+        await tab.click("dialog button.primary")
+        await tab.wait("dialog", "detached")
+        await tab.wait(f"{ROW}:has-text('Switched to branch main')")
+        assert (await client.document(session))["session"].get("branch", "main") == "main"
+
+        # The other statements of the new branch are still there, and the comparison names both values.
+        await tab.press("6")
+        await tab.wait(".sides")
+        assert [line.split() for line in await tab.texts(".sides tbody tr")] == [["number", "2", "7"]]
+
+
+async def test_output_streams_and_cancel_ends_it(tab: Browser, tmp_path: Path) -> None:
+    source = "import time\nprint('begun', flush=True)\nwhile True: time.sleep(0.05)"
+    async with _page(tab, tmp_path, "1", steps=(("I wait.", source),)):
+        await tab.fill("#prompt", "Wait.")
+        await tab.press("Enter")
+        await tab.wait(".running pre:has-text('begun')")
+        await tab.wait(f"{ROW} .status-running")
+        await tab.shot("running-1440-light")
+        await tab.click("button.danger:has-text('Cancel')")
+        await tab.wait(f"{ROW} .status-cancelled")
+        await tab.wait(".running", "detached")
+
+
+async def test_refusal_is_shown_as_a_sentence(tab: Browser, tmp_path: Path) -> None:
+    async with _page(tab, tmp_path, "1", "2") as (client, session):
+        await tab.click(f"{ROW} >> nth=0")
+        await tab.click("text=Rewind to here")
+        await tab.wait("dialog button.primary:not([disabled])")
+        # Somebody else goes back meanwhile, so that the numbers mean other statements now.
+        await client.done(session, "rewind", branch="main", statement=1)
+        await tab.click("dialog button.primary")
+        await tab.wait("dialog .refusal")
+        assert OTHER_BRANCH.format(active="b1", given="main") in await tab.text("dialog .refusal")
+
+
+async def test_page_catches_up_after_sleep(tab: Browser, tmp_path: Path) -> None:
+    async with _page(tab, tmp_path, "first = 1") as (client, session):
+        await tab.wait(".activity:has-text('live')")
+        await tab.do("hide", hidden=True)
+        await client.done(session, "prompt", branch="main", text="second = 2")
+        await _ran(client, session, 2)
+        assert await tab.count(f"{ROW}:has-text('second = 2')") == 0
+        await tab.do("hide", hidden=False)
+        await tab.wait(f"{ROW}:has-text('second = 2') .status-ok")
+
+
+async def test_token_leaves_the_address(tab: Browser, tmp_path: Path) -> None:
+    async with _page(tab, tmp_path, "1") as (client, session):
+        access = client.server.access
+        assert await tab.do("url") == f"{client.base}/#/{session}"
+        assert client.token not in "".join(await tab.do("requests"))
+        assert await tab.evaluate("sessionStorage.getItem('token')") == client.token
+        assert await tab.evaluate("document.cookie") == ""
+        # A ticket is good once; then the page says so, and takes the address of the terminal.
+        address = access.address(ticket=access.ticket(), session=session)
+        await tab.open(address)
+        await tab.wait(ROW)
+        assert await tab.do("url") == f"{client.base}/#/{session}"
+        await tab.open(address)
+        await tab.wait("#token")
+        assert USED_TICKET in await tab.text("main")
+        await tab.fill("#token", access.address(token=client.token, session=session))
+        await tab.press("Enter")
+        await tab.wait(ROW)
+        await tab.do("reload")
+        await tab.wait(ROW)
+
+
+async def test_list_leads_to_a_session(tab: Browser, tmp_path: Path) -> None:
+    async with _page(tab, tmp_path, "'found'") as (client, session):
+        await tab.click(".brand")
+        await tab.wait("#sessions-list .row")
+        assert str(tmp_path / "project") in await tab.text("#sessions-list .row")
+        await tab.shot("sessions-1440-light")
+        assert await tab.do("axe") == []
+        await tab.fill("#search", "no such session")
+        await tab.wait("text=No session matches")
+        await tab.fill("#search", "project")
+        await tab.click("#sessions-list .row")
+        await tab.wait(ROW)
+        assert await tab.do("url") == f"{client.base}/#/{session}"
