@@ -172,7 +172,7 @@ function QuestionPanel({ question, more }: { question: Question; more: number })
       {question.outside && <p class="loud"><Icon name="warn" /> It runs outside of the sandbox.</p>}
       {question.note && <p class="note"><Said text={question.note} /></p>}
       {question.source && <TextBlock text={question.source} kind={question.type === "statement" ? "python" : "plain"} label="What is asked about" first={200} />}
-      {question.paths.length > 0 && (
+      {question.paths.some((path) => !question.title.includes(path)) && (
         <ul class="paths">
           {question.paths.map((path) => <li><Icon name="file" /> <Line text={path} /></li>)}
         </ul>

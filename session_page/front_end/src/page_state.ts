@@ -118,7 +118,7 @@ export class Page {
   }
 
   go(route: Partial<Route>, replace = false): void {
-    const next = { ...this.route, ...route };
+    const next = { ...this.route, session: this.sessionId, ...route };
     if (route.view !== undefined && route.entry === undefined && route.view !== this.route.view) {
       next.entry = this.opened.get(route.view) ?? "";
     }
@@ -191,6 +191,7 @@ export class Page {
     this.changed();
   }
 
+  /** The shown session; in a file the only one, whatever the address says. */
   get sessionId(): string {
     return this.session?.head.session_id ?? this.route.session;
   }
@@ -322,6 +323,7 @@ export class Page {
         break;
       case "state":
         this.state = message.state;
+        if (!message.state.is_busy) this.replies.clear();
         break;
       case "output": {
         const draft = this.outputs.get(message.call) ?? { stdout: "", stderr: "" };
@@ -330,6 +332,7 @@ export class Page {
         break;
       }
       case "text": {
+        if (!this.state?.is_busy) break; // of a request that has ended: its reply is in the session
         const draft = this.replies.get(message.message);
         this.replies.set(message.message, {
           text: (draft?.text ?? "") + message.text,

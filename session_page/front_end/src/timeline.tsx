@@ -133,7 +133,7 @@ function StatementRow({ row }: { row: Extract<Row, { type: "statement" }> }): JS
             {files}
           </span>
         )}
-        <span class="time">{duration(execution?.time_ms)}</span>
+        <span class="time">{execution?.status === "running" ? "" : duration(execution?.time_ms)}</span>
       </span>
     </>
   );

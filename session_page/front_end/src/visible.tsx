@@ -17,8 +17,8 @@ export function escapeOf(character: string): string {
 
 /** Text with its control characters as visible escapes. */
 export function visible(text: string): ComponentChildren {
-  HIDDEN.lastIndex = 0;
-  if (!HIDDEN.test(text)) return text;
+  // Not `test`, after which the search below would begin behind the first match.
+  if (text.search(HIDDEN) < 0) return text;
   const parts: ComponentChildren[] = [];
   let end = 0;
   for (const match of text.matchAll(HIDDEN)) {
