@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
 
+from engine.cli.show import PastCall
 from engine.context.model import ModelSignal, Prompt, StatementAsked, TextDelta
+from engine.core.clock import SystemClock
+from engine.core.errors import SessionInUseError
 from engine.core.ids import SessionId
+from engine.log.redaction import NO_SECRETS
+from engine.log.store import DATABASE
+from engine.log.store.sqlite import SqliteStore
 from session_page.actions import OTHER_BRANCH
 from session_page.app import USED_TICKET
+from session_page.file import write_file
 from tests.support.browser import Browser
 from tests.support.models import AnsweringModel
 from tests.support.page_server import Client, served
@@ -215,3 +222,83 @@ async def test_list_leads_to_a_session(tab: Browser, tmp_path: Path) -> None:
         await tab.click("#sessions-list .row")
         await tab.wait(ROW)
         assert await tab.do("url") == f"{client.base}/#/{session}"
+
+
+async def test_call_is_shown_as_the_command_prints_it(tab: Browser, tmp_path: Path) -> None:
+    async with _page(tab, tmp_path, "readme = 'one\\ttwo\\n' * 200\nprint(readme)", steps=STEPS[2:]) as (
+        client,
+        session,
+    ):
+        await tab.fill("#prompt", "Say what you see: \u00e4\u20ac <b>&amp;</b>")
+        await tab.press("Enter")
+        await tab.wait(".activity:has-text('live')")
+        await tab.press("Escape", "3")
+        await tab.click("#calls-list .row")
+        await tab.wait("h2:has-text('Model call 1')")
+        await tab.click("text=Show as text")
+        await tab.wait("dialog pre")
+        store = client.server._store
+        call = PastCall(list(store.load(session)), 1, store.blob_get, NO_SECRETS.redact)
+        _tokens, *blocks = call.blocks(None)
+        assert await tab.text("dialog pre") == "\n\n".join(blocks)
+        for block in blocks[1:]:
+            assert block.partition("\n")[2].strip() in await tab.evaluate(
+                "document.querySelector('#detail').textContent"
+            )
+
+
+async def test_file_shows_what_the_page_shows(tab: Browser, tmp_path: Path) -> None:
+    sources = ("number = 2", "write('one.txt', str(number))", "number + 1")
+    async with _page(tab, tmp_path, *sources) as (client, session):
+        await client.done(session, "rewind", branch="main", statement=2)
+        await client.done(session, "edit", branch="b1", statement=1, source="number = 5", mode="live")
+        await tab.wait(f"{ROW}:has-text('number = 5') .status-ok")
+        await tab.wait(".activity:has-text('live')")
+        served_rows = await tab.texts(ROW)
+        served_details = await _details(tab)
+        store = client.server._store
+        written = tmp_path / "page.html"
+        write_file(str(written), session, store.load(session), store.blob_get, NO_SECRETS, 1.0)
+        await tab.open(written.as_uri())
+        await tab.wait(ROW)
+        assert await tab.texts(ROW) == served_rows
+        assert await _details(tab) == served_details
+        assert await tab.problems() == []
+        await tab.press("6")
+        await tab.wait(".sides")
+
+
+async def _details(tab: Browser) -> list[str]:
+    """The details of every row, without the buttons, which a file has fewer of."""
+    details: list[str] = []
+    for row in range(await tab.count(ROW)):
+        await tab.click(f"{ROW} >> nth={row}")
+        await tab.wait(f"{ROW}.chosen >> nth=0")
+        expression = (
+            "(() => { const copy = document.querySelector('#detail').cloneNode(true);"
+            "for (const each of copy.querySelectorAll('button, .acts')) each.remove(); return copy.textContent; })()"
+        )
+        details.append(await tab.evaluate(expression))
+    return details
+
+
+async def test_page_of_a_session_elsewhere_is_live_and_cannot_act(
+    tab: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "state" / DATABASE
+    with closing(SqliteStore(path, SystemClock())) as other, closing(SqliteStore(path, SystemClock())) as mine:
+        async with served(tmp_path / "other", other) as (_, host):
+            session = await host.sessions.create(str(tmp_path))
+            await session.cell("1 + 1")
+            monkeypatch.setattr("session_page.feed.owners", lambda _: {session.session_id: 1})
+            async with served(tmp_path / "state", mine, database=path) as (client, _):
+                await tab.open(client.server.access.address(token=client.token, session=session.session_id))
+                await tab.wait(".activity:has-text('read only')")
+                assert str(SessionInUseError(session.session_id, 1)) in await tab.text(".dock")
+                assert await tab.count("#prompt") == 0
+                await session.cell("40 + 2")
+                await tab.click(f"{ROW}:has-text('40 + 2')")
+                await tab.wait("#detail:has-text('42')")
+                assert await tab.count("text=Rewind to here") == 0
+                await tab.shot("elsewhere-1440-light")
+                await tab.do("leave")

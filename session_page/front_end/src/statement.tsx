@@ -397,7 +397,7 @@ export function Item({ item }: { item: ItemEntry }): JSX.Element {
   return (
     <div class={`item item-${item.type}`} key={item.key}>
       <p class="who">
-        {WHO[item.type]}
+        {item.is_aside && item.type === "reply" ? "Rewindow" : WHO[item.type]}
         {item.kind === "steer" && " (while it worked)"}
         {item.is_aside && <span class="quiet"> not for models</span>}
         {item.status && item.status !== "ok" && <span class="quiet"> <Line text={[item.status, item.cause].filter(Boolean).join(", ")} /></span>}
