@@ -298,9 +298,22 @@ def mount(device: int, place: str) -> None:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
+def folds(folder: Path) -> bool:
+    """Whether this directory is of this kind by itself, as on macOS."""
+    (folder / "spelling").touch()
+    try:
+        return (folder / "SPELLING").exists()
+    finally:
+        (folder / "spelling").unlink()
+
+
 @contextmanager
 def folding_directory(folder: Path) -> Generator[Path]:
     """A directory of this kind, which is unmounted at the end. Raises OSError if nothing may be mounted."""
+    if folds(folder):
+        (folder / "mount").mkdir()
+        yield folder / "mount"
+        return
     backing, place = folder / "backing", folder / "mount"
     backing.mkdir()
     place.mkdir()

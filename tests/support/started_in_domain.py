@@ -29,6 +29,7 @@ from tests.support.environments import request, spec_for
 
 SOURCES = ("6 * 7", "import os; os.getpid()", "while True: pass")
 SECONDS = 20.0
+SHORT = 0.5
 
 
 async def main(folder: Path) -> dict[str, Any]:
@@ -44,10 +45,8 @@ async def main(folder: Path) -> dict[str, Any]:
         found["programs"] = [await command(environment, domain, folder, name) for name in ("/bin/echo", "gone", "text")]
         found["held"] = [await is_held(environment, folder / name) for name in ("work/held/x", "work/new", "elsewhere")]
         found["statements"] = []
-        for source in SOURCES:
-            outcome = await environment.run(
-                request(source, time_limit=None if source == SOURCES[0] else 2.0), refuse, print_nothing
-            )
+        for source, seconds in zip(SOURCES, (SECONDS, SECONDS, SHORT), strict=True):
+            outcome = await environment.run(request(source, seconds), refuse, print_nothing)
             found["statements"].append([outcome.status, outcome.value])
     finally:
         await environment.close()

@@ -22,7 +22,7 @@ from engine.log.events.going_back import FileToRestore
 from engine.session.tool_records import file_state, states_after, states_before
 from engine.session.tools import Workspace, restore
 from engine.session.tools.tree import RemoveArguments, RenameArguments, remove, rename
-from tests.support.folding import folding_directory
+from tests.support.folding import folding_directory, folds
 
 COMPOSED, DECOMPOSED = "caf\u00e9.txt", "cafe\u0301.txt"
 
@@ -32,7 +32,7 @@ def folding(tmp_path: Path) -> Iterator[Path]:
     try:
         with folding_directory(tmp_path) as place:
             yield place
-    except PermissionError:
+    except (FileNotFoundError, PermissionError):
         pytest.skip("nothing may be mounted here")
 
 
@@ -49,7 +49,9 @@ def test_a_directory_lists_one_spelling(folding: Path) -> None:
     (folding / "Sub" / "Readme.md").write_text("")
     (folding / "Sub" / COMPOSED).write_text("")
     assert stored(folding / "sub", "README.md") == "Readme.md"
-    assert stored(folding / "sub", COMPOSED.upper()) == DECOMPOSED
+    # HFS+ stores it decomposed, as the file system of the tests does, and APFS as it was written.
+    assert stored(folding / "sub", COMPOSED.upper()) in (DECOMPOSED, COMPOSED)
+    assert stored(folding / "sub", COMPOSED.upper()) in os.listdir(folding / "Sub")
     assert stored(folding / "sub", "absent") == "absent"
     assert stored_path(str(folding / "sUB" / "README.MD")) == str(folding / "Sub" / "Readme.md")
     assert stored_path(str(folding / "sub" / "New" / "er")) == str(folding / "Sub" / "New" / "er")
@@ -61,6 +63,8 @@ def test_a_directory_lists_one_spelling(folding: Path) -> None:
 
 
 def test_spellings_are_different_files_here(tmp_path: Path) -> None:
+    if folds(tmp_path):
+        pytest.skip("spellings are one file here")
     for name in ("a", "A", COMPOSED, DECOMPOSED):
         (tmp_path / name).write_text(name)
     os.link(tmp_path / "a", tmp_path / "b")

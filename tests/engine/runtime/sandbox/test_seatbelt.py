@@ -14,6 +14,7 @@ from engine.core.domain import PARTS, Domain, is_bare, is_held, lacking
 from engine.log.events.session import Mode
 from engine.runtime.sandbox import seatbelt
 from engine.runtime.sandbox.seatbelt import profile_of
+from engine.runtime.system import kernel
 from engine.session.confinement import domain_of
 from tests.support.seatbelt import ProfileError, Rule, allows, read
 
@@ -223,6 +224,7 @@ def test_the_checker_wants_a_use_of_each_parameter() -> None:
         read(text, {"A": "/a", "B": "/b"})
 
 
+@pytest.mark.skipif(kernel.HAS_SEATBELT, reason="this system has it")
 def test_a_profile_is_missing_on_this_system_without_its_program() -> None:
     seatbelt.missing.cache_clear()
     assert seatbelt.missing() == seatbelt.NO_PROGRAM.format(program=seatbelt.PROGRAM)
