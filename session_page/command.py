@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from typing import Annotated, Final
 
@@ -22,6 +21,7 @@ from engine.core.errors import EngineError, InvalidRequestError, SessionNotFound
 from engine.core.ids import SessionId
 from engine.core.text import printable
 from engine.log.store import DATABASE
+from engine.runtime.system.support import NAMES_DISPLAYS
 from session_page.server import PageServer, listen
 
 SERVING: Final = "Serving {what} at {address}"
@@ -130,7 +130,7 @@ def show(address: str, environ: Mapping[str, str]) -> bool:
 
     The browser's environment has no keys, because other processes can read it.
     """
-    if sys.platform != "darwin" and not any(environ.get(name) for name in _DESKTOPS):
+    if NAMES_DISPLAYS and not any(environ.get(name) for name in _DESKTOPS):
         return False
     program = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if program is None:

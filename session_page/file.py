@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from engine import __version__
+from engine.core.durable import sync
 from engine.core.errors import InvalidRequestError
 from engine.core.ids import BlobDigest
 from engine.core.text import plural
@@ -171,7 +172,7 @@ def _replace(path: Path, data: bytes) -> None:
         with open(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            sync(file.fileno())
         os.replace(partial, path)
     except BaseException:
         with contextlib.suppress(OSError):

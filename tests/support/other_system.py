@@ -35,6 +35,7 @@ ASKS: Final = (
             "kernel",
             "names",
             "own_process",
+            "peers",
             "passing",
             "process_table",
             "processes",

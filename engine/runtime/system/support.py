@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 SYSTEM: Final = sys.platform
+NAMES_DISPLAYS: Final = SYSTEM != "darwin"
+"""Whether variables of the environment name the display on which programs open windows."""
 _KNOWN: Final = ("linux", "darwin")
 ADVICE: Final = "Rewindow needs Linux, or macOS, on which it has not run yet; on Windows, install it in WSL"
 UNKNOWN: Final = "{system} is not supported: {advice}"
