@@ -420,10 +420,9 @@ def strings_in(arguments: str) -> Iterator[str]:
         match waiting.pop():
             case str(text):
                 yield text
-            case list() as items:
-                waiting += cast("list[object]", items)
-            case dict() as fields:
-                waiting += chain.from_iterable(cast("dict[str, object]", fields).items())
+            case list() | dict() as found:
+                items = cast("list[object] | dict[str, object]", found)
+                waiting += chain.from_iterable(items.items()) if isinstance(items, dict) else items
             case _:
                 pass
 

@@ -98,9 +98,7 @@ def test_unwritable_file_or_directory_is_named(tmp_path: Path) -> None:
     for folder in (tmp_path, *tmp_path.parents):
         if not os.stat(folder).st_mode & 0o001:  # a directory of pytest's, which keeps other users out
             folder.chmod(0o711)
-    become = (
-        "if os.geteuid() == 0: os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
-    )
+    become = "if os.geteuid() == 0: os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
     told, left, _ = done(tmp_path, become + script)
     closed = f"PermissionError: its directory {os.path.realpath(project)}/closed is not writable"
     assert told[:3] == ["PermissionError: the file is not writable", closed, closed]
