@@ -340,7 +340,11 @@ class Host:
         """Start the server of the page in this process, unless it runs; return the addresses of a session's page."""
         if self._page is None:
             assert self._tasks is not None
-            await on_daemon_thread(partial(import_module, SERVER))  # with the first `/page`: see `pages`
+
+            def load_server() -> None:
+                import_module(SERVER)  # with the first `/page`: see `pages`
+
+            await on_daemon_thread(load_server)
             if self._page is None:
                 database = self._settings.state_dir / DATABASE
                 self._page = import_module(SERVER).start(self, self._store, database, self._redactor, self._tasks)
