@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
@@ -73,6 +75,10 @@ _SECTION_NAME: Final = re.compile(r"(?<![\w-])([\w-]++)\.")
 _KEY_NAME: Final = re.compile(r"[\w-]+")
 _KEY: Final = re.compile(r"([\w-]+)\.(?:(.+)\.)?([\w-]+)", re.DOTALL)
 _FROM_VARIABLE: Final = "--config-env"
+REPOSITORY_VARIABLES: Final = ("GIT_DIR", "GIT_COMMON_DIR")
+"""Variables that name a repository, wherever it is."""
+_PARAMETERS: Final = "GIT_CONFIG_PARAMETERS"
+"""What `git -c` passes on: `'core.editor'='vi' ...`."""
 _KEYS_IN_VARIABLES, _VALUES_IN_VARIABLES = "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"
 _FILES_IN_VARIABLES: Final = ("GIT_CONFIG", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")
 _OF_GIT: Final = "%(prefix)/"
@@ -168,8 +174,10 @@ def named_by(git: str, top: str, roots: tuple[str, ...], read: set[str], looks: 
         looks: what the search may take, and where it ended early; None if nobody asks.
     """
     looks = looks or Looks()
-    folders = tuple(configured(git, top))
-    tops = (top, *_work_trees(folders))
+    by_variables = (os.environ[name] for name in REPOSITORY_VARIABLES if os.environ.get(name))
+    named_folders = (real_path(os.path.join(root, each)) for each in by_variables for root in roots)
+    folders = tuple(dict.fromkeys((*configured(git, top), *named_folders)))
+    tops = (top, *_work_trees(folders), *filter(None, [os.environ.get("GIT_WORK_TREE")]))
     waiting = deque(
         (_ENVIRONMENT, *of_user(), *(os.path.join(folder, name) for folder in folders for name in CONFIGURATIONS))
     )
@@ -306,6 +314,9 @@ def _of_environment(variables: Mapping[str, str]) -> Iterator[_Entry]:
             yield _Entry("core", "editor", value)
         elif variable in _DIRECTORIES_IN_VARIABLES:
             yield _Entry(*_DIRECTORIES[1], value)
+        elif variable == _PARAMETERS:
+            with suppress(ValueError):  # an unbalanced quotation mark, which git refuses
+                yield from filter(None, map(_assigned, shlex.split(value)))
         elif variable.startswith(_KEYS_IN_VARIABLES) and (key := _KEY.fullmatch(value)):
             named = variables.get(variable.replace(_KEYS_IN_VARIABLES, _VALUES_IN_VARIABLES), "")
             yield _Entry(key[1].lower(), key[3].lower(), named, key[2] or "")

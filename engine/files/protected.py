@@ -15,6 +15,7 @@ included files, programs). No list is complete: see docs/sandbox.md.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -27,6 +28,7 @@ from ..core.domain import is_inside
 from .git_configuration import (
     COMMON_DIR,
     CONFIGURATIONS,
+    REPOSITORY_VARIABLES,
     WORK_TREES,
     Looks,
     configured,
@@ -48,7 +50,6 @@ from .protected_names import (
     OBJECTS,
     OWN,
     REFS,
-    REPOSITORY_VARIABLES,
     ROWS,
     TWO_PARTS,
     WORKSPACE_SUFFIX,
@@ -448,7 +449,10 @@ def _places_in_variables(roots: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for repository in filter(None, map(os.environ.get, REPOSITORY_VARIABLES)):
         named += ((os.path.join(repository, name), why) for name, why in GIT_RUNS.items())
     for value, why in named:
-        places = (real_path(os.path.join(root, os.path.expanduser(value))) for root in roots if value)
+        # Some hold several paths, separated by colons or blanks, and a shell expands others.
+        several = dict.fromkeys((value, *re.split(r"[:\s]+", value)))
+        paths = (os.path.expanduser(os.path.expandvars(each)) for each in several)
+        places = [real_path(os.path.join(root, path)) for path in paths for root in roots if path]
         yield from ((place, why) for place in places if is_inside(place, roots) and place not in roots)
 
 

@@ -127,8 +127,6 @@ GIT_RUNS: Final = {
     "rebase-apply": "`git rebase --continue` runs the commands in this directory",
     "sequencer": "`git cherry-pick --continue` follows the instructions in this directory",
 }
-REPOSITORY_VARIABLES: Final = ("GIT_DIR", "GIT_COMMON_DIR")
-"""Variables that name a repository of git, wherever it is."""
 _GIT_REMOTES: Final = "remotes"
 _NAMES_REMOTES: Final = "git runs commands or hooks of the remotes named in this file"
 GIT_DATA: Final = (OBJECTS, REFS, "logs")

@@ -23,6 +23,7 @@ import os
 import re
 import shlex
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import ClassVar, Final, Literal, cast, get_args
@@ -36,7 +37,7 @@ from ..core.diff import text_size, within
 from ..core.errors import InvalidRequestError
 from ..core.execution import TextChange
 from ..core.ids import ToolCallId
-from ..core.text import cut_line, printable, source_lines
+from ..core.text import ELLIPSIS, cut_line, printable, source_lines
 from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.execution import FileTouched
@@ -79,7 +80,7 @@ _ACTING: Final = (_COMMANDS, _SAME, _CALLS)
 _PLAIN: Final = re.compile(r"""[\w ./:,+@%='"-]+""")
 """A command of these characters means what its words say. Quotation marks are harmless without expansion."""
 _ASSIGNMENT: Final = re.compile(r"\w+\+?=")
-_PHRASE_CHARS: Final = 60
+_PHRASE_CHARS: Final = 160
 _MOST_CHARS: Final = 2_000
 """The longest command that is split into words. `shlex` is slow on long ones, and no one reads them."""
 
@@ -360,30 +361,39 @@ class Questions:
         return redact_struct(self._redactor, subject)
 
     def _hides_quoting(self, subject: PermissionSubject, text: str) -> bool:
-        """Return whether a question about it would hide how a secret is quoted. What is shown is redacted once more."""
+        """Return whether a question about it would hide how a secret is quoted."""
         if not self._redactor or isinstance(subject, SiteSubject):
             return False
         texts = strings_in(text) if isinstance(subject, ServerCallSubject) else [text]
-        hidden = self._redactor.hidden_quoting
-        return any(hidden(each) or hidden("\n".join(source_lines(each))) for each in texts)
+        return any(map(self._hidden_quoting, texts))
 
     async def _adds_hidden_quoting(self, changes: Sequence[TextChange]) -> bool:
         """Return whether changed lines hide how a secret is quoted. Lines that stay are in both texts."""
         if not self._redactor:
             return False
+        return await anyio.to_thread.run_sync(lambda: any(map(self._hides_more, changes)))  # on a thread, as above
+
+    def _hides_more(self, change: TextChange) -> bool:
+        old = change.old or ""
+        if not (hidden := self._hidden_quoting(change.new)):
+            return False
+        added = {*change.new.splitlines()}.difference(old.splitlines())
+        return bool(hidden - self._hidden_quoting(old)) or any(map(self._hidden_quoting, added))
+
+    def _hidden_quoting(self, text: str) -> Counter[bytes]:
+        """Return what a question would hide. What is shown has escapes for some characters, and is redacted again."""
         hidden = self._redactor.hidden_quoting
-        # On a thread, as above.
-        return await anyio.to_thread.run_sync(
-            lambda: any(hidden(change.new) - hidden(change.old or "") for change in changes)
-        )
+        return hidden(text) + hidden("\n".join(source_lines(text)))
 
     async def _ask(self, call: ToolCallId, subject: PermissionSubject, rest: bool) -> PermissionAnswer:
         shown = await self._shown(subject)
         scope = scope_of(subject, self._roots)
         if shown != subject and scope != scope_of(shown, self._roots):
             scope = ""
-        seq = self._log.append(PermissionAsked(tool_call_id=call, scope=scope))
         always = phrase(scope, self._roots[0])
+        if ELLIPSIS in always:  # nobody can allow always what is not named whole
+            scope = always = ""
+        seq = self._log.append(PermissionAsked(tool_call_id=call, scope=scope))
         # An interrupted wait counts as cancelled.
         nobody = self.permissions is None
         answer = PermissionAnswer(outcome="rejected" if nobody else "cancelled", asked=not nobody)
@@ -417,12 +427,13 @@ def strings_in(arguments: str) -> Iterator[str]:
     except msgspec.DecodeError:
         waiting = [arguments]
     while waiting:
-        match waiting.pop():
-            case str(text):
-                yield text
-            case list() | dict() as found:
-                items = cast("list[object] | dict[str, object]", found)
-                waiting += chain.from_iterable(items.items()) if isinstance(items, dict) else items
+        match found := waiting.pop():
+            case str():
+                yield found
+            case list():
+                waiting += cast("list[object]", found)
+            case dict():
+                waiting += chain.from_iterable(cast("dict[str, object]", found).items())
             case _:
                 pass
 

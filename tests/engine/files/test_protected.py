@@ -11,13 +11,13 @@ from typing import Final
 
 import pytest
 
-from engine.files.git_configuration import beginning_of, named_by
+from engine.files.git_configuration import REPOSITORY_VARIABLES, beginning_of, named_by
 from engine.files.protected import (
     Appeared,
     Protection,
     _bytecode_beside,  # pyright: ignore[reportPrivateUsage] -- a link must come between the walk and this
 )
-from engine.files.protected_names import BY_VARIABLE, REPOSITORY_VARIABLES, ROWS
+from engine.files.protected_names import BY_VARIABLE, ROWS
 
 NAMES = ("config", "config.worktree", "hooks", "commondir")
 NAMED = "repository's configuration names it"
@@ -658,6 +658,27 @@ def test_a_file_that_a_variable_names_is_protected(
     assert not found.why(str(tmp_path / "other"))
 
 
+@pytest.mark.parametrize("value", ["{root}/a.so:{root}/b.so", "{root}/a.so {root}/b.so", "$FOLDER/b.so", "~/b.so"])
+def test_each_path_of_a_variable_is_protected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    lay(tmp_path, {"a.so": "", "b.so": ""})
+    monkeypatch.setenv("FOLDER", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("BASH_ENV", value.replace("{root}", str(tmp_path)))
+    assert str(tmp_path / "b.so") in scanned(tmp_path).places()
+
+
+@pytest.mark.parametrize("variable", REPOSITORY_VARIABLES)
+def test_what_the_configuration_of_a_repository_elsewhere_names_is_protected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    lay(tmp_path, {"elsewhere/config": "[core]\n\tfsmonitor = ./tool.sh\n", "project/tool.sh": "", "project/other": ""})
+    monkeypatch.setenv(variable, str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(tmp_path / "project"))
+    found = scanned(tmp_path / "project")
+    assert str(tmp_path / "project/tool.sh") in found.places()
+    assert not found.why(str(tmp_path / "project/other"))
+
+
 @pytest.mark.parametrize("variable", REPOSITORY_VARIABLES)
 def test_a_repository_that_a_variable_names_is_protected_where_git_runs_programs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
@@ -679,6 +700,7 @@ def test_a_repository_that_a_variable_names_is_protected_where_git_runs_programs
         {"EDITOR": "{root}/tool.sh --wait"},
         {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": "{root}/tool.sh"},
         {"GIT_TEMPLATE_DIR": "{root}/tool.sh"},
+        {"GIT_CONFIG_PARAMETERS": "'core.pager'='cat' 'core.fsmonitor'='./tool.sh'"},
     ],
 )
 def test_what_variables_of_git_name_is_protected(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import anyio
@@ -158,12 +159,14 @@ SPELLED = {
     "continued line": "a-secret\\\n-of-mine",
     "escape": "a-secret\\x2dof-mine",
     "title of a terminal": "a-secret\x1b]0;ls;\x07-of-mine",
+    "mark after an escape character": 'echo "\x1b[a"-secret-of-mine; ls',
 }
 
 
 @pytest.mark.parametrize("text", SPELLED.values(), ids=SPELLED)
 async def test_a_secret_whose_quoting_would_be_hidden_is_not_asked_about(tmp_path: Path, text: str) -> None:
-    for name, subject in {"statement": StatementSubject(text), "command": command(text)}.items():
+    call = ServerCallSubject(server="s", tool="t", arguments=json.dumps({"command": ["x", text]}))
+    for name, subject in {"statement": StatementSubject(text), "command": command(text), "call": call}.items():
         asked = Asked(tmp_path, ONCE, secrets=(SECRET,))
         assert (await asked.questions.decide(CALL, subject)).reason == NOT_LEGIBLE.format(name)
         assert not [event for event in asked.log.events if isinstance(event, PermissionAsked)]
@@ -173,6 +176,13 @@ async def test_a_secret_whose_quoting_would_be_hidden_is_not_asked_about(tmp_pat
     added = FileSubject(path="/w/a", changes=(change, replace(change, new=f"{old}{text}\n")), note="a note")
     assert await asked.decide(added, replace(added, changes=(change,))) == ["allowed", "allowed"]
     assert [question.subject.note for question in asked.user.questions] == [f"a note\n{HIDDEN_QUOTING}", "a note"]
+
+
+async def test_another_quoting_of_a_secret_in_a_file_is_named(tmp_path: Path) -> None:
+    asked = Asked(tmp_path, ONCE, secrets=(SECRET,))
+    change = TextChange(line=1, old=': a-"secret-of-mine"\n', new=': "a-"secret-of-mine; ls; echo "x"\n')
+    assert await asked.decide(FileSubject(path="/w/a", changes=(change,))) == ["allowed"]
+    assert asked.user.questions[0].subject.note == HIDDEN_QUOTING
 
 
 async def test_a_call_is_asked_about_because_its_arguments_are_data(tmp_path: Path) -> None:
