@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from conformance.documents import Source
 from conformance.traffic import OTHER, Message, Sender, Traffic, id_key
-from conformance.values import as_object, at, escape_surrogates
+from conformance.values import as_object, at, escape_surrogates, truncate
 
 Outcome = Literal["pass", "fail", "skipped", "not-tested"]
 
@@ -69,7 +69,7 @@ def combine(verdicts: Iterable[Verdict]) -> Verdict:
 def with_scenario(verdict: Verdict, scenario: str) -> Verdict:
     """Return the verdict with its scenario and a shortened reason."""
     reason = escape_surrogates(verdict.reason)
-    short = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]} ..."
+    short = truncate(reason, _LONGEST)
     return replace(verdict, scenario=scenario, reason=short)
 
 
@@ -211,7 +211,7 @@ def _stray_text(traffic: Traffic, request: Message) -> str:
     if not came:
         return ""
     text = came[0].line.decode("utf-8", "replace").strip()
-    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."
+    text = truncate(text, _SHOWN)
     return f"; instead, a response with the id {came[0].id!r} arrived: {text}"
 
 

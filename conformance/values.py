@@ -5,10 +5,16 @@ Judges read messages of foreign programs, where missing and mistyped fields are 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 Object = dict[str, Any]
+
+_SEPARATOR: Final = re.compile(r"[\s\"'`,;<>\[\]{}|]")
+"""What is in no key."""
+_LONGEST_KEY: Final = 500
+"""Characters of a word that a cut removes at most."""
 
 
 def is_object(value: object) -> TypeGuard[Object]:
@@ -37,13 +43,22 @@ def as_text(value: object) -> str:
 
 
 def truncate(text: str, limit: int) -> str:
-    """Cut a text to a length and append a mark."""
-    return text if len(text) <= limit else f"{text[:limit]} ..."
+    """Cut a text to at most a length and append a mark. No part is left of a word that may be a key."""
+    return text if len(text) <= limit else f"{_without_part(text, limit)} ..."
+
+
+def _without_part(text: str, limit: int) -> str:
+    if _SEPARATOR.match(text, limit):
+        return text[:limit]
+    last = max((found.end() for found in _SEPARATOR.finditer(text, max(0, limit - _LONGEST_KEY), limit)), default=0)
+    return text[: max(last, limit - _LONGEST_KEY)]
 
 
 def truncate_bytes(data: bytes, limit: int) -> bytes:
-    """Cut bytes to a length and append a mark."""
-    return data if len(data) <= limit else data[:limit] + b" ..."
+    """Cut bytes to at most a length and append a mark. No part is left of a word that may be a key."""
+    if len(data) <= limit:
+        return data
+    return _without_part(data.decode("latin-1"), limit).encode("latin-1") + b" ..."
 
 
 def escape_surrogates(text: str) -> str:

@@ -27,6 +27,7 @@ from conformance.peers.process import kill_orphans
 from conformance.reports.terminal import escape_unprintable, last_log_lines
 from conformance.traffic import Traffic
 from conformance.transcript import Transcript
+from conformance.values import truncate
 
 _NOT_JUDGED: Final = 3
 _SHOWN: Final = 400
@@ -144,7 +145,7 @@ def _step_line(step: Step) -> str:
         if step.kind == "line"
         else f"{step.kind} {step.method} {step.params!a}"
     )
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + " ..."
+    return truncate(text, _SHOWN)
 
 
 COMMANDS: Final = {

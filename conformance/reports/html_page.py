@@ -24,6 +24,7 @@ from conformance.reports.terminal import (
 from conformance.runner import Run
 from conformance.suite import Result
 from conformance.transcript import Transcript
+from conformance.values import truncate
 
 _CODE: Final = re.compile(r"`([^`]+)`")
 _AROUND: Final = 12
@@ -136,9 +137,8 @@ def _diagram(transcript: Transcript, evidence: tuple[int, ...], server: str) -> 
         style = f"{entry.kind} decisive" if index in evidence else entry.kind
         said = mark_text(entry) if entry.kind == "mark" else entry.data.decode(errors="replace").rstrip("\n")
         sender = f"<b>{_SENDERS[entry.kind].format(server=server)}</b>" if entry.kind in _SENDERS else ""
-        more = " ..." if len(said) > _SHOWN else ""
         yield f"<time>{entry.ms:.1f} ms</time>"
-        yield f'<div class="{style}">{sender}<code>{_escape_lines(said[:_SHOWN])}{more}</code></div>'
+        yield f'<div class="{style}">{sender}<code>{_escape_lines(truncate(said, _SHOWN))}</code></div>'
     yield "</div>"
 
 

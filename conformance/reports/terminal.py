@@ -151,8 +151,7 @@ def entry_lines(transcript: Transcript, evidence: Iterable[int]) -> Iterator[str
         entry = transcript.entries[index]
         data = _whole_line(transcript, index).rstrip(b"\r\n")[: 8 * _ENTRY_LENGTH]
         text = mark_text(entry) if entry.kind == "mark" else escape_unprintable(data.decode(errors="replace"))
-        more = " ..." if len(text) > _ENTRY_LENGTH else ""
-        yield f"{entry.ms:9.1f} ms {_SENDERS[entry.kind]} {text[:_ENTRY_LENGTH]}{more}"
+        yield f"{entry.ms:9.1f} ms {_SENDERS[entry.kind]} {truncate(text, _ENTRY_LENGTH)}"
 
 
 def mark_text(entry: Entry) -> str:

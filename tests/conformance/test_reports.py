@@ -17,6 +17,7 @@ from conformance.reports.terminal import Context
 from conformance.runner import Run
 from conformance.suite import Result
 from conformance.transcript import Entry, Transcript
+from conformance.values import truncate, truncate_bytes
 from tests.conformance.suite_runs import defect, suite, transcript_of
 
 HOSTILE = "</code><script>alert(1)</script>\x1b[2J`````|&"
@@ -84,6 +85,17 @@ def test_flood_report_stays_small(name: str) -> None:
     text = rendered(name, run, ["agent"])
     assert "end_turn" in text
     assert len(text) < 400_000
+
+
+@pytest.mark.parametrize("at", range(40, 120, 3))
+def test_cut_text_has_no_part_of_a_key(at: int) -> None:
+    key = "sk-proj-Zq9vT4mW7xK2pL8nR3yB6hQ5"
+    text = "- " * 30 + key + " -" * 30
+    for shown in (truncate(text, at), truncate_bytes(text.encode(), at).decode()):
+        assert len(shown) <= at + 4
+        assert not [
+            key[start : start + 8] for start in range(len(key) - 7) if key[start : start + 8] in shown.replace(key, "")
+        ]
 
 
 def test_long_reason_is_truncated() -> None:
