@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.files.outline import extraction, parser_messages
@@ -133,6 +133,8 @@ def test_messages_come_through_in_any_pieces(bodies: list[bytes], size: int) -> 
 
 
 @given(BODIES, st.integers(0), st.integers(1, 30))
+@example(b"", len(MARK) - 1, 1)  # a mark alone, before an END
+@example(b"", len(MARK), 99)  # all but the first END
 def test_an_incomplete_message_does_not_damage_later_ones(body: bytes, cut: int, size: int) -> None:
     first, second = framed(1, Request("a", body)), framed(2, Request("b", b"x", references=True))
     cut = 1 + cut % (len(first) - len(MARK) - 2)
