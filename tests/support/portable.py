@@ -55,6 +55,8 @@ NOT_ELSEWHERE: Final = {
     "tests/e2e/test_process_secrets.py": _PROC,
     "tests/e2e/test_searches.py::test_a_sandboxed_statement": _SANDBOX,
     "tests/e2e/test_whole_task.py": _ASKED,
+    "tests/engine/cli/test_doctor.py::test_missing_sandbox_layer": _SANDBOX,
+    "tests/engine/cli/test_doctor.py::test_the_memory_for_checkpoints": _COPIES,
     "tests/engine/cli/test_doctor.py::test_stored_keys_are_named": _BRANDS,
     "tests/engine/files/test_protected.py::test_a_directory_that_may_not_be_listed": _CAPABILITIES,
     "tests/engine/files/test_protected.py::test_a_part_of_a_repository_that_its_owner": _CAPABILITIES,
