@@ -30,7 +30,7 @@ export function Dock(): JSX.Element | null {
           <button type="button" onClick={() => void page.load()}>Load again</button>
         </p>
       )}
-      {!state.acts && state.why_not && <p class="status-line"><Icon name="warn" /> <Said text={state.why_not} /></p>}
+      {!state.acts && state.why_not && <p class="status-line"><Icon name="warn" /> This page follows the session, and cannot act: <Said text={state.why_not} /></p>}
       {page.retry && <p class="status-line" role="status"><Said text={page.retry} /></p>}
       {state.progress && <p class="status-line" role="status">Running again: <Said text={state.progress} /></p>}
       <Running />
