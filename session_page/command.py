@@ -6,7 +6,6 @@ Called by the command line, by its name. Must not know HTTP.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Mapping
@@ -21,17 +20,13 @@ from engine.core.errors import EngineError, InvalidRequestError, SessionNotFound
 from engine.core.ids import SessionId
 from engine.core.text import printable
 from engine.log.store import DATABASE
-from engine.runtime.system.support import NAMES_DISPLAYS
+from engine.runtime.system.desktop import browser_program
 from session_page.server import PageServer, listen
 
 SERVING: Final = "Serving {what} at {address}"
 ENDS: Final = "Ctrl-C ends it. Whoever has this address can do what you can do in these sessions: do not share it."
 OPENED: Final = "A browser shows it."
 _SIGNALLED: Final = 128
-_BROWSERS: Final = ("xdg-open", "wslview", "open")
-"""Programs that show an address in the browser of a desktop."""
-_DESKTOPS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME")
-"""Variables of which a session with a desktop has one. macOS always has a desktop."""
 _PASSED: Final = (
     "BROWSER", "DBUS_SESSION_BUS_ADDRESS", "DESKTOP_SESSION", "DISPLAY", "HOME", "LANG", "LOGNAME", "PATH", "SHELL",
     "USER", "WAYLAND_DISPLAY", "WSLENV", "WSL_DISTRO_NAME", "WSL_INTEROP", "XAUTHORITY",
@@ -49,7 +44,7 @@ def page(
         0, "--port", metavar="PORT", min=0, max=65535, help="Serve on this port; default: any free one."
     ),
 ) -> None:
-    """Serve sessions as a page for your browser, on this machine alone."""
+    """Show sessions as a page in your browser."""
     settings = load_settings(os.environ)
     store = open_store(settings.state_dir, SystemClock())
     try:
@@ -130,9 +125,7 @@ def show(address: str, environ: Mapping[str, str]) -> bool:
 
     The browser's environment has no keys, because other processes can read it.
     """
-    if NAMES_DISPLAYS and not any(environ.get(name) for name in _DESKTOPS):
-        return False
-    program = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    program = browser_program(environ)
     if program is None:
         return False
     passed = {name: value for name, value in environ.items() if name in _PASSED or name.startswith(_PASSED_PREFIXES)}

@@ -297,7 +297,7 @@ SUBCOMMANDS: Final = (
         "page",
         "session_page.command",
         "page",
-        "Serve sessions as a page for your browser, on this machine alone.",
+        "Show sessions as a page in your browser.",
         _PAGE_EXAMPLES,
     ),
     Command(

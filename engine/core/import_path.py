@@ -16,9 +16,10 @@ from typing import Final
 
 _HOME: Final = Path(__file__).resolve().parents[2]
 _NEEDED: Final = (
-    *("engine", "acp_adapter", "conformance", "mcp_tools"),
+    *("engine", "acp_adapter", "conformance", "mcp_tools", "session_page"),
     *("PIL", "anyio", "bs4", "cloudpickle", "httpcore2", "httpx2", "jsonrpcserver", "markdownify", "mcp", "msgspec"),
-    *("prompt_toolkit", "pydantic", "pygments", "rich", "tiktoken", "tree_sitter", "typer", "xxhash", "yaml"),
+    *("prompt_toolkit", "pydantic", "pygments", "rich", "starlette", "tiktoken", "tree_sitter", "typer", "uvicorn"),
+    *("xxhash", "yaml"),
 )
 """This program's packages, and those that each installation of it needs. Not optional ones: a statement could add one
 that is missing, and its directory would stay on the import path."""

@@ -32,11 +32,13 @@ ASKS: Final = (
         for name in [
             "attributes",
             "descriptors",
+            "desktop",
             "kernel",
             "names",
             "own_process",
             "peers",
             "passing",
+            "peers",
             "process_table",
             "processes",
             "quiet_fork",

@@ -14,6 +14,8 @@
 | `quiet_fork` | forks that statements do not notice |
 | `kernel` | system calls that only Linux has |
 | `support` | which systems are known, and what one lacks |
+| `peers` | who is at the other end of a connection |
+| `desktop` | the program that shows an address in a browser |
 
 It stands in this layer and not in `core`, because `core` performs no input or output. Standard library alone, because
 the host and its zygote load it first.
