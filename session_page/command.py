@@ -21,6 +21,7 @@ from engine.core.ids import SessionId
 from engine.core.text import printable
 from engine.log.store import DATABASE
 from engine.runtime.system.desktop import browser_program
+from session_page.assembly import bundle
 from session_page.server import PageServer, listen
 
 SERVING: Final = "Serving {what} at {address}"
@@ -45,6 +46,7 @@ def page(
     ),
 ) -> None:
     """Show sessions as a page in your browser."""
+    bundle()  # before an address is printed that shows nothing
     settings = load_settings(os.environ)
     store = open_store(settings.state_dir, SystemClock())
     try:

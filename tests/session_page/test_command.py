@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from engine.core.errors import InvalidRequestError
 from engine.runtime.system import desktop
 from session_page import command
+from session_page.assembly import NO_BUNDLE, SCRIPT
 
 ADDRESS = "http://127.0.0.1:1/#ticket=x"
 
@@ -36,6 +39,13 @@ def test_browser_gets_the_address_and_no_key(tmp_path: Path, monkeypatch: pytest
     names = {line.partition("=")[0] for line in (tmp_path / "environment").read_text().splitlines()}
     assert {"DISPLAY", "XDG_RUNTIME_DIR"} <= names
     assert "ANTHROPIC_API_KEY" not in names
+
+
+def test_missing_front_end_is_named_before_an_address(tiny_bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tiny_bundle / SCRIPT).unlink()
+    with pytest.raises(InvalidRequestError, match=re.escape(NO_BUNDLE.format(name=SCRIPT))):
+        command.page(None, browser=False, port=0)
+    assert capsys.readouterr().err == ""
 
 
 def test_without_a_desktop_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
