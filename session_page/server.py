@@ -55,8 +55,9 @@ def listen(port: int = 0) -> socket.socket:
         raise InvalidRequestError(f"cannot listen on {HOST}:{port}: {error.strerror}; choose another --port") from None
     # Accepted sockets inherit both. Without the first a body waits for the acknowledgement of its headers.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD_MS)
+    unread: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
+    if unread is not None:
+        listening.setsockopt(socket.IPPROTO_TCP, unread, _UNREAD_MS)
     return listening
 
 

@@ -57,6 +57,8 @@ BLANK_LINES: Final = 3
 _WORD: Final = re.compile(r"[^\s\"'`,;<>\[\]{}|]*")
 """What may be a key, or a part of one: all between blanks, quotation marks and the separators of data."""
 _SHORTEST_KEY: Final = 8
+_DIFFERENT: Final = 4
+"""How many different characters a key has at least."""
 LONGEST_KEY: Final = 500
 """Characters of a broken word that a cut removes at most, on each side."""
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
@@ -109,22 +111,28 @@ def cut_middle(text: str, limit: int) -> str:
 def broken_word(text: str, at: int) -> tuple[int, int]:
     """Return how many characters of a word a cut at a position must remove before it, and after it.
 
-    Both are 0 if the position is at an end of a word, or in a word of fewer than 8 characters. At most LONGEST_KEY are
-    removed on each side.
+    Both are 0 if the position is at an end of a word, or in a word that is no key: of fewer than 8 characters, or of
+    fewer than 4 different ones. At most LONGEST_KEY are removed on each side.
     """
     left = _word_at_end(text[max(0, at - LONGEST_KEY) : at])
     right = _word_at_start(text[at : at + LONGEST_KEY])
-    return (left, right) if left and right and left + right >= _SHORTEST_KEY else (0, 0)
+    return (left, right) if left and right and _may_be_key(text[at - left : at + right]) else (0, 0)
 
 
 def whole_words_before_cut(text: str) -> str:
-    """Return the text before a cut, of which nothing else is known, without its last word."""
-    return text[: len(text) - _word_at_end(text[-LONGEST_KEY:])]
+    """Return the text before a cut, of which nothing else is known, without a last word that may be part of a key."""
+    start = len(text) - _word_at_end(text[-LONGEST_KEY:])
+    return text[:start] if _may_be_key(text[start:]) else text
 
 
 def whole_words_after_cut(text: str) -> str:
-    """Return the text after a cut, of which nothing else is known, without its first word."""
-    return text[_word_at_start(text[:LONGEST_KEY]) :]
+    """Return the text after a cut, of which nothing else is known, without a first word that may be part of a key."""
+    end = _word_at_start(text[:LONGEST_KEY])
+    return text[end:] if _may_be_key(text[:end]) else text
+
+
+def _may_be_key(word: str) -> bool:
+    return len(word) >= _SHORTEST_KEY and len(set(word)) >= _DIFFERENT
 
 
 def _word_at_start(text: str) -> int:

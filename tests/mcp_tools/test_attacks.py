@@ -179,7 +179,7 @@ async def test_refusal_of_a_long_path_keeps_its_reason(tmp_path: Path) -> None:
         shown, verb, reason = told.partition(" cannot be read: ")
         assert verb
         assert reason.startswith("the path is outside the workspace ")
-        assert 20 < len(shown) <= 60
+        assert len(shown) <= 60
         assert len(told) < 400
         assert await caller.error("view", path="no;such") == "no file no;such."
         long = "no;such/" * 40

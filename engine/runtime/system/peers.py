@@ -40,12 +40,15 @@ class Peer(Enum):
     OTHER_USER = "a process of another user"
 
 
+_IS_LINUX: bool = sys.platform == "linux"
+
+
 def peer_of(server: Endpoint, client: Endpoint) -> Peer:
     """Return who has the other end of the connection from `client` to `server`, both on this machine.
 
     Takes some milliseconds, more with many processes.
     """
-    found = _socket(client, server) if sys.platform == "linux" else None
+    found = _socket(client, server) if _IS_LINUX else None
     if found is None:
         return Peer.STRANGER
     user, inode = found

