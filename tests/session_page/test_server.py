@@ -190,7 +190,7 @@ async def test_server_ends_with_a_sentence(tmp_path: Path) -> None:
 
 
 async def test_session_that_nobody_looks_at_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(server, "IDLE_SECONDS", 1.0)
     monkeypatch.setattr(server, "TIDY_SECONDS", 0.05)
     async with served(tmp_path) as (client, host):
         session = await session_of(host, tmp_path, "1")
@@ -198,7 +198,7 @@ async def test_session_that_nobody_looks_at_is_closed(tmp_path: Path, monkeypatc
             await client.done(session, "open")
             await until(messages, lambda each: each["type"] == "state" and each["state"]["is_here"])
             feed = client.server._feeds[session]
-            await anyio.sleep(0.3)
+            await anyio.sleep(1.3)
             assert session in client.server._feeds  # it is looked at
         with anyio.fail_after(20):
             while client.server._feeds:  # noqa: ASYNC110 -- nothing announces it
