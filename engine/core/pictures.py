@@ -31,7 +31,7 @@ MOST_SENT: Final = 100
 MOST_SENT_BYTES: Final = 12_000_000
 """The most bytes of the pictures of one request: 16 MB as base64, below Google's limit of 20 MB for a request."""
 
-HAS_SECRET: Final = "the file contains a secret"  # noqa: S105
+HAS_SECRET: Final = "the file contains a secret"  # noqa: S105 -- a reason, no secret
 """Why a picture has no content, if its bytes spell a secret."""
 StoredKind = Literal["image/png", "image/jpeg", ""]
 """The media type of a stored picture; empty if there is none."""

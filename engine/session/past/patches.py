@@ -22,6 +22,7 @@ from ...core.diff import Opcode, hunks, opcodes
 from ...core.domain import is_inside
 from ...core.errors import StoreError
 from ...core.execution import DIRECTORY, LINK
+from ...core.pictures import HAS_SECRET
 from ...core.text import plural
 from ...files.safe_open import LARGEST
 from ...log.branches import end_after
@@ -41,7 +42,6 @@ _DIRECTORY: Final = "the path is a directory now"
 _LOST: Final = "the contents are not in the store"
 OUTSIDE: Final = "the file is outside the directory of the patch"
 NOT_UTF8: Final = "the name is not UTF-8"
-_SECRET: Final = "the file contains a secret"  # noqa: S105 -- a reason, no secret
 _LINK_MODE: Final = 0o120000
 _FILE_MODE: Final = 0o100644
 _EXECUTABLE_MODE: Final = 0o100755
@@ -180,7 +180,7 @@ def _left_delta(file: FileToRestore, store: Store, redactor: Redactor) -> FileDe
     except (KeyError, StoreError):
         return replace(delta, before=None, reason=_LOST)
     if any(each is not None and redactor.storable(each) is None for each in (there.data, after)):
-        return replace(delta, before=None, reason=_SECRET)
+        return replace(delta, before=None, reason=HAS_SECRET)
     return replace(delta, after=after)
 
 
@@ -200,7 +200,7 @@ def _delta(file: FileToRestore, store: Store, redactor: Redactor) -> FileDelta:
         except (KeyError, StoreError):
             reason = _LOST
         if any(each is not None and redactor.storable(each) is None for each in (before, after)):
-            before, after, reason = None, None, _SECRET
+            before, after, reason = None, None, HAS_SECRET
     return FileDelta(
         path=file.path,
         before=before,

@@ -25,6 +25,7 @@ from typing import Final, NamedTuple
 import xxhash
 
 from ...core.execution import DIRECTORY, LINK
+from ...core.pictures import HAS_SECRET
 from ...files.safe_open import LARGEST, opened_directory
 from ...files.search.ignore_files import place_of
 from ...runtime.system.process_table import boot_id, pid_namespace, stat_of
@@ -49,7 +50,6 @@ UNUSED_SECONDS: Final = 30 * 86_400.0
 """After which a directory's database is removed, unless it is used."""
 _END: Final = ".db"
 _SUFFIXES: Final = ("", "-wal", "-shm")
-SECRET: Final = "the file contains a secret"  # noqa: S105 -- a reason, no secret
 FULL: Final = f"the contents of this directory take more than {MOST_BYTES >> 30} GiB"
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS entries(
@@ -313,7 +313,7 @@ class Baseline:
         if self._kept_bytes + len(found.data) > MOST_BYTES:
             reason = FULL
         elif not self._is_storable(found.data):
-            reason = SECRET
+            reason = HAS_SECRET
         return Known(state, found.digest, reason), None if reason else found.data
 
     def _read_link(self, place: str, state: State) -> tuple[Known, bytes | None]:
@@ -322,7 +322,7 @@ class Baseline:
         except OSError:
             return Known(state._replace(changed=_NO_TIME), f"{LINK}gone", "the file could not be read"), None
         digest = f"{LINK}{xxhash.xxh3_64_hexdigest(target)}"
-        return (Known(state, digest), target) if self._is_storable(target) else (Known(state, digest, SECRET), None)
+        return (Known(state, digest), target) if self._is_storable(target) else (Known(state, digest, HAS_SECRET), None)
 
     def _write(
         self,

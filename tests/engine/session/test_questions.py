@@ -105,6 +105,13 @@ async def test_directory_and_file_are_offered_as_such(tmp_path: Path) -> None:
     assert asked.offered == ["changes of src/", "changes of not yet/", "changes of a.py"]
 
 
+async def test_what_cannot_be_named_whole_is_not_offered_always(tmp_path: Path) -> None:
+    asked = Asked(tmp_path, ALWAYS, ONCE)
+    long = file(tmp_path / ("d" * 30 + "ir" * 90) / "a.py")
+    assert await asked.decide(long, long) == ["allowed", "allowed"]
+    assert asked.offered == ["", ""]
+
+
 async def test_remembered_answer_applies_to_its_scope_alone(tmp_path: Path) -> None:
     src, beside = tmp_path / "src", tmp_path / "src-else"
     asked = Asked(tmp_path, ALWAYS, PermissionAnswer(outcome="rejected", remember=True), ONCE)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from engine.core.execution import DIRECTORY, LINK
+from engine.core.pictures import HAS_SECRET
 from engine.session.working_tree import baseline
-from engine.session.working_tree.baseline import FULL, SECRET, Baseline, forget_unused
+from engine.session.working_tree.baseline import FULL, Baseline, forget_unused
 
 
 @pytest.fixture
@@ -58,11 +59,11 @@ def test_secret_and_surplus_are_not_kept(root: Path, tmp_path: Path, monkeypatch
     (root / "named secret").touch()
     kept = opened(root, tmp_path)
     found = kept.update()
-    assert [found[name].reason for name in ("s", "t", "a")] == [SECRET, SECRET, ""]
+    assert [found[name].reason for name in ("s", "t", "a")] == [HAS_SECRET, HAS_SECRET, ""]
     assert kept.content(found["s"].digest) is None
     assert "named secret" not in found
     stored = b"".join(path.read_bytes() for path in (tmp_path / "state").iterdir())
-    assert b"secret" not in stored.replace(SECRET.encode(), b"")
+    assert b"secret" not in stored.replace(HAS_SECRET.encode(), b"")
     monkeypatch.setattr(baseline, "MOST_BYTES", 10)
     (root / "big").write_text("x" * 20)
     assert kept.update()["big"].reason == FULL
