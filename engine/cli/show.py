@@ -130,7 +130,10 @@ def _write_page(
     path: str, session_id: SessionId, log: Sequence[Event], content: Callable[[BlobDigest], bytes], hidden: Redactor
 ) -> None:
     # By its name, as a command is loaded: what makes pages stands above the engine.
-    written = import_module(_PAGE_FILE).write_file(path, session_id, log, content, hidden, time.time())
+    try:
+        written = import_module(_PAGE_FILE).write_file(path, session_id, log, content, hidden, time.time())
+    except OSError as error:
+        raise InvalidRequestError(f"cannot write {shown(path)}: {error.strerror}") from error
     notes = written.notes
     typer.echo(WROTE.format(path=shown(path), size=size(written.size)))
     for line in notes.contains:

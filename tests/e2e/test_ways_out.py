@@ -12,9 +12,11 @@ that is new there has to be used here.
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import queue
+import re
 import signal
 import sqlite3
 import subprocess
@@ -345,6 +347,8 @@ def commands(left: Left, home: Home, project: Project, variables: Mapping[str, s
     left.said["export"] += exported(run("export", session))
     with ThreadPoolExecutor(2) as two:
         left.said["command line"] += [each.result() for each in [two.submit(run, *words) for words in reading]]
+    page = home.path / "page.html"
+    left.said["command line"] += [run("show", session, "--html", str(page)), *in_page(page.read_text(encoding="utf-8"))]
     left.said["command line"] += [run(*arguments) for arguments in changing]
 
 
@@ -367,6 +371,17 @@ def exported(lines: str) -> Iterator[str]:
             value = json.loads(line)
             if "blob" in value and "data" in value:
                 yield base64.b64decode(value["data"]).decode("latin-1")
+
+
+def in_page(text: str) -> Iterator[str]:
+    """What a page in a file has: its text, the session in it, and the binary contents of that."""
+    yield text
+    data = re.search(r'id="session-data">([^<]*)<', text)
+    assert data is not None
+    session = gzip.decompress(base64.b64decode(data[1])).decode()
+    yield session
+    for content in json.loads(session)["document"]["contents"].values():
+        yield base64.b64decode(content.get("data", "")).decode("latin-1")
 
 
 def command(left: Left, cwd: Path, variables: Mapping[str, str], *arguments: str) -> str:

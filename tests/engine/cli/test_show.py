@@ -444,3 +444,14 @@ def test_show_lists_the_statements_with_a_tag(empty: Home) -> None:
     assert "3>" not in done.stdout
     assert no_tagged_statement("other") in empty.run("show", "ses_a", "--tag", "other").stdout
     assert empty.run("show", "ses_a", "--tag", "data", "--cycles").returncode == 2
+
+
+def test_page_goes_into_a_file_or_the_error_names_it(home: Home, tmp_path: Path) -> None:
+    keep(home, statements(2), "ses_page")
+    done = home.run("show", "ses_page", "--html", str(tmp_path / "page.html"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Wrote {tmp_path}/page.html (")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    failed = home.run("show", "ses_page", "--html", str(tmp_path / "none" / "page.html"))
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr == f"rewindow: cannot write {tmp_path}/none/page.html: No such file or directory\n"
