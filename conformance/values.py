@@ -13,8 +13,8 @@ Object = dict[str, Any]
 
 _SEPARATOR: Final = re.compile(r"[\s\"'`,;<>\[\]{}|]")
 """What is in no key."""
-_LONGEST_KEY: Final = 500
-"""Characters of a word that a cut removes at most."""
+_OF_BYTES: Final = re.compile(_SEPARATOR.pattern.encode())
+"""The same in bytes; other bytes may be parts of letters."""
 
 
 def is_object(value: object) -> TypeGuard[Object]:
@@ -44,21 +44,20 @@ def as_text(value: object) -> str:
 
 def truncate(text: str, limit: int) -> str:
     """Cut a text to at most a length and append a mark. No part is left of a word that may be a key."""
-    return text if len(text) <= limit else f"{_without_part(text, limit)} ..."
-
-
-def _without_part(text: str, limit: int) -> str:
-    if _SEPARATOR.match(text, limit):
-        return text[:limit]
-    last = max((found.end() for found in _SEPARATOR.finditer(text, max(0, limit - _LONGEST_KEY), limit)), default=0)
-    return text[: max(last, limit - _LONGEST_KEY)]
+    if len(text) <= limit:
+        return text
+    if not _SEPARATOR.match(text, limit):
+        limit = max((found.end() for found in _SEPARATOR.finditer(text, 0, limit)), default=0)
+    return f"{text[:limit]} ..."
 
 
 def truncate_bytes(data: bytes, limit: int) -> bytes:
     """Cut bytes to at most a length and append a mark. No part is left of a word that may be a key."""
     if len(data) <= limit:
         return data
-    return _without_part(data.decode("latin-1"), limit).encode("latin-1") + b" ..."
+    if not _OF_BYTES.match(data, limit):
+        limit = max((found.end() for found in _OF_BYTES.finditer(data, 0, limit)), default=0)
+    return data[:limit] + b" ..."
 
 
 def escape_surrogates(text: str) -> str:

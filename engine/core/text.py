@@ -54,13 +54,15 @@ TAB_COLUMNS: Final = 4
 BLANK_LINES: Final = 3
 """How many blank lines in a row are shown; more are counted."""
 
-_WORD: Final = re.compile(r"[^\s\"'`,;<>\[\]{}|]*")
-"""What may be a key, or a part of one: all between blanks, quotation marks and the separators of data."""
+_SEPARATOR: Final = re.compile(
+    "[\\s\"'`,;<>\\[\\]{}|\u0e00-\u0e7f\u1100-\u11ff\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef]"
+)
+"""What no key contains: blanks, quotation marks, separators of data, and letters of scripts without blanks."""
 _SHORTEST_KEY: Final = 8
 _DIFFERENT: Final = 4
 """How many different characters a key has at least."""
-LONGEST_KEY: Final = 500
-"""Characters of a broken word that a cut removes at most, on each side."""
+_LOOKED_AT: Final = 512
+"""Characters in which the beginning of a word is looked for first."""
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 CONTINUED: Final = "\N{RIGHTWARDS ARROW WITH HOOK} "
 """Begins the continuation of a broken line. No line of Python can begin like this."""
@@ -112,22 +114,26 @@ def broken_word(text: str, at: int) -> tuple[int, int]:
     """Return how many characters of a word a cut at a position must remove before it, and after it.
 
     Both are 0 if the position is at an end of a word, or in a word that is no key: of fewer than 8 characters, or of
-    fewer than 4 different ones. At most LONGEST_KEY are removed on each side.
+    fewer than 4 different ones. A word is removed whole, however long it is, because a key may be anywhere in it.
     """
-    left = _word_at_end(text[max(0, at - LONGEST_KEY) : at])
-    right = _word_at_start(text[at : at + LONGEST_KEY])
-    return (left, right) if left and right and _may_be_key(text[at - left : at + right]) else (0, 0)
+    start, end = _start_of_word(text, at), _end_of_word(text, at)
+    return (at - start, end - at) if start < at < end and _may_be_key(text[start:end]) else (0, 0)
+
+
+def without_last_word(text: str) -> str:
+    """Return the beginning of a text that goes on, up to its last word, of which more may follow."""
+    return text[: _start_of_word(text, len(text))]
 
 
 def whole_words_before_cut(text: str) -> str:
     """Return the text before a cut, of which nothing else is known, without a last word that may be part of a key."""
-    start = len(text) - _word_at_end(text[-LONGEST_KEY:])
+    start = _start_of_word(text, len(text))
     return text[:start] if _may_be_key(text[start:]) else text
 
 
 def whole_words_after_cut(text: str) -> str:
     """Return the text after a cut, of which nothing else is known, without a first word that may be part of a key."""
-    end = _word_at_start(text[:LONGEST_KEY])
+    end = _end_of_word(text, 0)
     return text[end:] if _may_be_key(text[:end]) else text
 
 
@@ -135,13 +141,19 @@ def _may_be_key(word: str) -> bool:
     return len(word) >= _SHORTEST_KEY and len(set(word)) >= _DIFFERENT
 
 
-def _word_at_start(text: str) -> int:
-    found = _WORD.match(text)
-    return found.end() if found else 0
+def _end_of_word(text: str, at: int) -> int:
+    found = _SEPARATOR.search(text, at)
+    return found.start() if found else len(text)
 
 
-def _word_at_end(text: str) -> int:
-    return _word_at_start(text[::-1])
+def _start_of_word(text: str, at: int) -> int:
+    size = _LOOKED_AT
+    while True:
+        first = max(0, at - size)
+        start = max((found.end() for found in _SEPARATOR.finditer(text, first, at)), default=0)
+        if start or not first:
+            return start
+        size *= 4
 
 
 def more(count: int, noun: str = "", where: str = "") -> str:

@@ -289,8 +289,8 @@ def position_at(pos: object, revision: Revision, outline: Callable[[Revision], O
     """Resolve a position in this content; `title` names the content.
 
     Raises:
-        ValueError: the form is unknown, or the text does not declare this symbol; the message has the nearest names. Or
-            the text is read by pages: it has no symbols, and the page of an offset may be lost.
+        ValueError: the form is unknown, or the text does not declare this symbol; the message has names that may be
+            meant. Or the text is read by pages: it has no symbols, and the page of an offset may be lost.
     """
     checked = checked_pos(pos)
     if isinstance(revision.lines, PagedLines):
@@ -306,8 +306,8 @@ def position_at(pos: object, revision: Revision, outline: Callable[[Revision], O
     if found.symbol is not None:
         return Position(checked, found.symbol.first_line - 1)
     message = f"pos={cut_line(repr(checked), _SHOWN)}: {title} has no symbol of that name"
-    nearest = ", ".join(f'"{cut_line(printable(name), _SHOWN)}"' for name in found.nearest)
-    raise ValueError(f"{message}; nearest: {nearest}" if nearest else f"{message}; {_FORMS}")
+    names = ", ".join(f'"{cut_line(printable(name), _SHOWN)}"' for name in found.nearest)
+    raise ValueError(f"{message}; it has {names}" if names else f"{message}; {_FORMS}")
 
 
 def resolve(pos: Pos, lines: Sequence[str], first_line: int = 1) -> Place:

@@ -18,7 +18,7 @@ from typing import Final
 
 from ..core.domain import is_inside
 from ..core.encodings import decode
-from ..core.text import legible_line, more
+from ..core.text import cut_line, legible_line, more, whole_words_before_cut
 from ..log.events.session import GuidanceFile
 from .safe_open import opened_file, user_roots
 
@@ -113,17 +113,21 @@ def _read(path: str, roots: tuple[str, ...]) -> str | None:
     """Return the text of a file in the roots; None if it is elsewhere, binary, or cannot be read."""
     try:
         with opened_file(path, roots) as file:
-            found = decode(_whole(file.read(_MOST_BYTES)))
+            data = file.read(_MOST_BYTES)
     except (OSError, ValueError):
         return None
-    return None if found is None else "\n".join(map(legible_line, found.text.splitlines()))
+    is_cut = len(data) == _MOST_BYTES
+    found = decode(_whole(data) if is_cut else data)
+    if found is None:
+        return None
+    text = whole_words_before_cut(found.text) if is_cut else found.text
+    return "\n".join(map(legible_line, text.splitlines()))
 
 
 def _whole(data: bytes) -> bytes:
-    """Return the bytes without the beginning of a character of UTF-8 at the end of a cut file."""
-    if len(data) == _MOST_BYTES:
-        with suppress(UnicodeDecodeError):
-            return data[: codecs.utf_8_decode(data, "strict", False)[1]]
+    """Return the bytes of a cut file without the beginning of a character of UTF-8 at the end."""
+    with suppress(UnicodeDecodeError):
+        return data[: codecs.utf_8_decode(data, "strict", False)[1]]
     return data
 
 
@@ -158,7 +162,7 @@ def _cut(text: str, limit: int) -> str:
     while shown < len(lines) and len(lines[shown]) < room:
         room -= len(lines[shown]) + 1
         shown += 1
-    beginning = lines[:shown] or [lines[0][:room]]
+    beginning = lines[:shown] or [cut_line(lines[0], room)]
     outline: list[str] = []
     room = min(_OUTLINE_CHARS, limit // 2)
     for number, line in enumerate(lines[shown:], shown + 1):

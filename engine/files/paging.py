@@ -6,8 +6,9 @@ position and digest in its path (`page_path`), so a look at it returns that page
 
 A page ends after its last newline. So a line either begins in the page in which it ends, or it begins a page and fills
 it: only a line longer than a page is split. It is split between characters, never between a carriage return and a
-newline. So each page can be decoded alone, is valid if the whole text is, and the characters and newlines of pages add
-up to those of the text.
+newline, and never in a word that may be a key (`core.text`), because each page is searched for keys alone. (A word as
+long as a page is an exception.) So each page can be decoded alone, is valid if the whole text is, and the characters
+and newlines of pages add up to those of the text.
 
 Each page is compared with its digest when it is read again. So a view on a file that changes meanwhile shows the
 indexed content or nothing. Time stamps could not promise that, because some file systems set them late; and pages can
@@ -29,6 +30,7 @@ import msgspec
 import xxhash
 
 from ..core.encodings import Encoding, LineEnds, expected, instead_of, line_ends_of
+from ..core.text import without_last_word
 from .revision import Revision, digest_of
 
 _BETWEEN: Final = "/../"
@@ -278,9 +280,10 @@ class _Part(NamedTuple):
 class _Cut:
     """Splits data of one encoding into a page and the remainder."""
 
-    __slots__ = ("_decode", "_is_wide", "_newline")
+    __slots__ = ("_codec", "_decode", "_is_wide", "_newline")
 
     def __init__(self, encoding: Encoding) -> None:
+        self._codec = encoding.codec
         self._decode = _DECODERS[encoding.codec]
         self._newline = "\n".encode(encoding.codec)
         self._is_wide = len(self._newline) > 1
@@ -299,8 +302,9 @@ class _Cut:
             text, _ = self._decode(data, "strict", True)
             return _Part(data, text.count("\n"), text.count("\r\n"), len(text), True)
         text, size = self._decode(data, "strict", is_last)
-        if not is_last and len(text) > 1 and text.endswith("\r"):
-            text, size = text[:-1], size - len(self._newline)
+        kept = text if is_last else without_last_word(text).removesuffix("\r") or text
+        if kept != text:
+            text, size = kept, len(kept.encode(self._codec))
         return _Part(data[:size], 0, 0, len(text), False)
 
     def _after_last_newline(self, data: bytes) -> int:

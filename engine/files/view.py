@@ -452,7 +452,7 @@ class ViewHandle(NodeBase):
         """Move to "line:col", "line", a character offset, or a symbol such as "class Foo" or "Foo.bar".
 
         Raises:
-            ValueError: it is none of these, or the symbol is not declared; the message has the nearest names.
+            ValueError: it is none of these, or the symbol is not declared; the message has names that may be meant.
         """
         self._move(position_at(pos, self._revision, self._outline_now, self._document.title))
 

@@ -34,9 +34,9 @@ _LEAST_CHARS = 200
 """A main part with less text is not believed to be one."""
 _LONGEST_ADDRESS = 8_000
 """Characters of an address that others are relative to."""
-_MOST_CHARS = 20 << 20
+TEXT_CHARS = 20 << 20
 """Characters of the Markdown, as many as the bytes that are read of a response."""
-_MOST_TITLE_CHARS = 10_000
+TITLE_CHARS = 10_000
 _ADDRESSES = ("http", "https", "mailto", "")
 
 
@@ -73,8 +73,9 @@ def converted(data: bytes, url: str, charset: str = "") -> dict[str, str]:
     except RecursionError:
         text = part.get_text("\n", strip=True)
     lines = [line.rstrip() for line in text.splitlines()]
-    text = "\n".join(_without_gaps(lines)).strip()[:_MOST_CHARS]
-    return {"title": " ".join(title.split())[:_MOST_TITLE_CHARS], "text": text + "\n"}
+    text = "\n".join(_without_gaps(lines)).strip()
+    # The parent cuts between words; one character too many tells it to.
+    return {"title": " ".join(title.split())[: TITLE_CHARS + 1], "text": f"{text[:TEXT_CHARS]}\n"}
 
 
 def _main(page: Any) -> Any:

@@ -9,6 +9,8 @@ import sys
 from typing import Any, Final, NamedTuple
 
 from ..core.import_path import own_import_path
+from ..core.text import cut_line, whole_words_before_cut
+from .page_child import TEXT_CHARS, TITLE_CHARS
 from .zygote import KEPT_VARIABLES
 
 SECONDS: Final = 20.0
@@ -45,6 +47,9 @@ def markdown_of(data: bytes, url: str, charset: str = "") -> Page:
             check=False,
         )
         answer: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {}
-        return Page(answer["title"], answer["text"])
+        text: str = answer["text"]
+        if len(text) > TEXT_CHARS:
+            text = f"{whole_words_before_cut(text[:TEXT_CHARS])}\n"
+        return Page(cut_line(answer["title"], TITLE_CHARS), text)
     except (OSError, KeyError, ValueError, subprocess.TimeoutExpired):
         raise ValueError(UNCONVERTED) from None

@@ -29,6 +29,7 @@ from msgspec.structs import replace
 from ..core.domain import Domain
 from ..core.errors import EnvironmentUnavailableError
 from ..core.programs import CommandOutcome, CommandOutput, CommandRequest, ServerRequest
+from ..core.text import without_last_word
 from ..files.safe_open import search_path
 from ..log.statements import OutputSink
 from .control_channel import DEATH_SECONDS, ControlChannel, Parent, pipe, socket_pair
@@ -222,8 +223,8 @@ class KeptOutput:
 
     Args:
         kept: bytes to keep, half of them from the beginning, half from the end.
-        sink: receives the kept text: the beginning while the program runs, the rest at the end. So the redactor behind
-            it sees the cut, and finds a part of a secret there.
+        sink: receives the kept text: the beginning while the program runs, without its last word, which a cut may
+            remove; the rest at the end.
         stop_at: ignore everything after so many bytes.
     """
 
@@ -234,6 +235,8 @@ class KeptOutput:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stop_at = math.inf if stop_at is None else stop_at
         self._shown = 0
+        self._held = ""
+        """The last word of the beginning."""
         self._head = bytearray()
         self._tail = bytearray()
         self._total = 0
@@ -250,7 +253,10 @@ class KeptOutput:
         first = data[: self._head_room - len(self._head)]
         if first:
             self._head += first
-            self._show(self._decoder.decode(first))
+            self._held += self._decoder.decode(first)
+            whole = without_last_word(self._held)
+            self._held = self._held[len(whole) :]
+            self._show(whole)
         self._tail += data[len(first) :][-self._tail_room :] if self._tail_room else b""
         del self._tail[: max(0, len(self._tail) - self._tail_room)]
 

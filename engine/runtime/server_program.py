@@ -16,6 +16,7 @@ from typing import Final
 import anyio
 
 from ..core.programs import CommandOutcome, ServerRequest
+from ..core.text import DOTS, whole_words_after_cut
 from .control_channel import DEATH_SECONDS
 from .environment import EnvironmentSpec
 from .programs import ForkedProgram
@@ -23,7 +24,6 @@ from .zygote import Zygote
 
 _CHUNK: Final = 1 << 16
 _KEPT_BYTES: Final = 2_000
-_CUT_MARK: Final = b"... "
 _PAUSE_SECONDS: Final = 0.01
 """Pause after each chunk of standard error."""
 _INPUT_SECONDS: Final = 1.0
@@ -39,6 +39,7 @@ class ServerProgram:
         self._program = program
         self._stdin: int | None = stdin
         self._errors = b""
+        self._is_cut = False
         self._ended = anyio.Event()
         self._is_closed = False
         # Output is read in `receive` alone, so it must not wake `_watch`.
@@ -96,6 +97,8 @@ class ServerProgram:
     def told(self) -> str:
         """See `core.programs.ServerProcess`."""
         last = self._errors.decode("utf-8", "replace").strip()
+        if self._is_cut:
+            last = f"{DOTS} {whole_words_after_cut(last).strip()}"
         ended = self._program.ended
         how = _how(ended) if isinstance(ended, CommandOutcome) else ""
         return "; ".join(filter(None, (how, f"it wrote: {last}" if last else "")))
@@ -133,8 +136,8 @@ class ServerProgram:
             if not data:
                 self._program.poller.unregister(self._program.stderr)
         errors = self._errors + data
-        # Marked as cut, so that the redactor finds a part of a secret there.
-        self._errors = errors if len(errors) <= _KEPT_BYTES else _CUT_MARK + errors[len(_CUT_MARK) - _KEPT_BYTES :]
+        self._is_cut = self._is_cut or len(errors) > _KEPT_BYTES
+        self._errors = errors[-_KEPT_BYTES:]
         if len(data) == _CHUNK:
             await anyio.sleep(_PAUSE_SECONDS)
 

@@ -19,13 +19,12 @@ from msgspec.structs import replace
 from ..core.errors import EngineError, EnvironmentUnavailableError, StoreError
 from ..core.execution import KeptGroup
 from ..core.ids import BlobDigest, ExecutionId, Seq, SessionId
-from ..files.paging import is_page
 from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.execution import CheckpointDropped, CheckpointTaken, ValuesDropped, ValuesKept
 from ..log.events.nodes import AdoptedContent, AsyncPayloadPrepared, ContentsAdopted, RevisionAdopted, seen_in
 from ..log.past import CheckpointNews, Preserved, ValueGroup
-from ..log.redaction import Redactor, Storable, withheld
+from ..log.redaction import Redactor, withheld
 from ..log.store_protocol import Droppable, Store
 from ..runtime.environment import Environment
 from .journal import Journal
@@ -373,7 +372,7 @@ class Revisions:
     """The contents of files as nodes saw them, each as one blob. `apply` follows the log.
 
     A worker sends a content once for all of its revisions. The log says which are stored already. A content with a
-    secret is not stored, nor is a page of a large text that begins or ends within one.
+    secret is not stored.
     """
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((RevisionAdopted, ContentsAdopted, AsyncPayloadPrepared))
@@ -383,8 +382,6 @@ class Revisions:
         self._redactor = redactor
         self._kept: dict[str, BlobDigest] = {}
         self._withheld: dict[str, str] = {}
-        self._doubtful: dict[str, Storable] = {}
-        """Contents that may end within a secret, until an event says whether they were cut."""
 
     def apply(self, event: Event) -> None:
         """For the log alone."""
@@ -403,11 +400,9 @@ class Revisions:
         """Store contents, by xxh3 hex, for the events that will name them."""
         for digest, data in contents.items():
             # On a thread, because a large content is searched for every form of every secret.
-            storable, may_cut = await anyio.to_thread.run_sync(self._secrets_in, data)
+            storable = await anyio.to_thread.run_sync(self._redactor.storable, data)
             if storable is None:
                 self._withheld[digest] = withheld(data)
-            elif may_cut:
-                self._doubtful[digest] = storable
             else:
                 self._kept[digest] = self._store.blob_put(storable)
 
@@ -433,17 +428,5 @@ class Revisions:
                 return event
 
     def _named(self, seen: _Seen) -> _Seen:
-        doubtful = self._doubtful.pop(seen.digest, None)
-        if doubtful is not None and is_page(seen.path):
-            self._withheld[seen.digest] = withheld(doubtful)
-        elif doubtful is not None:
-            self._kept[seen.digest] = self._store.blob_put(doubtful)
         # The worker's word on the content does not count.
         return replace(seen, content=self._kept.get(seen.digest), withheld=self._withheld.get(seen.digest, ""))
-
-    def _secrets_in(self, data: bytes) -> tuple[Storable | None, bool]:
-        """Return the content if it has no secret, and whether its ends may cut one."""
-        storable = self._redactor.storable(data)
-        if storable is None or not data or not self._redactor:
-            return storable, False
-        return storable, self._redactor.is_piece_at_an_end(data.decode("utf-8", "replace"))

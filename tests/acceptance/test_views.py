@@ -77,7 +77,8 @@ def test_model_makes_and_adjusts_a_view_and_sees_updates(tmp_path: Path) -> None
 
         server.asked.clear()
         _, refused = play(agent, server, session, "tally.SetPos('Tally.mots')")
-        assert 'nearest: \\"Tally.most\\"' in result(refused)
+        assert "it has" in result(refused)
+        assert '\\"Tally.most\\"' in result(refused)
 
 
 def test_view_content_and_position_survive_an_agent_restart(tmp_path: Path) -> None:

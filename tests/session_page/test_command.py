@@ -28,7 +28,7 @@ def fake_browser(place: Path, name: str) -> None:
 
 def test_browser_gets_the_address_and_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_browser(tmp_path, desktop._PROGRAMS[0])
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(desktop, "_PLACES", f"{tmp_path}:/usr/bin:/bin")
     started: list[subprocess.Popen[bytes]] = []
     real = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda *args, **options: started.append(real(*args, **options)))
@@ -39,6 +39,13 @@ def test_browser_gets_the_address_and_no_key(tmp_path: Path, monkeypatch: pytest
     names = {line.partition("=")[0] for line in (tmp_path / "environment").read_text().splitlines()}
     assert {"DISPLAY", "XDG_RUNTIME_DIR"} <= names
     assert "ANTHROPIC_API_KEY" not in names
+
+
+def test_no_program_of_path_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in desktop._PROGRAMS:
+        fake_browser(tmp_path, name)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not (desktop.browser_program({"DISPLAY": ":0"}) or "").startswith(str(tmp_path))
 
 
 def test_missing_front_end_is_named_before_an_address(tiny_bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,7 +77,7 @@ KINDS: Final[dict[str, Kind]] = {
     "keys": Kind("use the kernel's keys", ("seccomp",), on_mac="no such thing"),
     "queues": Kind("use message queues, semaphores and shared memory by number", ("seccomp",)),
     "around": Kind(
-        "go around the other layers: io_uring, calls of another architecture, `clone3`",
+        "go around the other layers: io_uring, calls of another architecture, `clone3`, `openat2`",
         ("seccomp",),
         on_mac="no such thing",
     ),
@@ -87,6 +87,7 @@ KINDS: Final[dict[str, Kind]] = {
     "handles": Kind("open files by handle instead of by path, as root", ("seccomp",)),
     "root": Kind("use what else only root can: devices, host name, capabilities of files", ("privileges",)),
     "set-user-id": Kind("gain rights by starting a program that has more (`sudo`)", ("privileges",)),
+    "ids": Kind("make a file that gives its owner's rights to others (set-user-ID, set-group-ID)", ("seccomp",)),
     "locks": Kind("hold locks and leases on files that it can read", (), on_mac="no"),
 }
 
@@ -143,7 +144,6 @@ _CONTENT: Final = (
     ("program in memory", "in_memory('/bin/touch', f'{out}/new')"),
     ("C library", "checked(libc.creat(f'{out}/new'.encode(), 0o600))"),
     ("system call", "call('openat', -100, f'{out}/new'.encode(), os.O_CREAT | os.O_WRONLY, 0o600)"),
-    ("openat2", "call('openat2', -100, a.encode(), struct.pack('QQQ', os.O_WRONLY, 0, 0), 24)"),
     ("/proc/self/fd", "open(f'/proc/self/fd/{os.open(a, os.O_RDONLY)}', 'w').write('x')"),
     ("/proc/self/root", "open(f'/proc/self/root{a}', 'w').write('x')"),
     ("/proc/self/cwd", "os.chdir(out); open('/proc/self/cwd/a', 'w').write('x')"),
@@ -202,7 +202,15 @@ _METADATA: Final = (
     ("chown", "os.chown(a, os.getuid(), os.getgid())"),
     ("utime", "os.utime(a, (1, 1))"),
     ("utime of a link", "os.utime(f'{out}/link', (1, 1), follow_symlinks=False)"),
-    ("set-user-id", "os.chmod(a, 0o4755)"),
+)
+
+_IDS: Final = (
+    ("chmod", "open(f'{scratch}/own', 'w').close(); os.chmod(f'{scratch}/own', 0o4755)"),
+    ("chmod for the group", "open(f'{scratch}/own', 'w').close(); os.chmod(f'{scratch}/own', 0o2755)"),
+    ("chmod of a descriptor", "os.fchmod(os.open(f'{scratch}/own', os.O_CREAT | os.O_RDWR), 0o6777)"),
+    ("chmod by a program", "open(f'{scratch}/own', 'w').close(); run(f'chmod u+s {scratch}/own')"),
+    ("made so", "os.stat(os.open(f'{scratch}/ids', os.O_CREAT | os.O_RDWR, 0o4755)).st_mode & 0o4000 or refused()"),
+    ("mknod", "os.mknod(f'{scratch}/node', 0o4755 | stat.S_IFREG)"),
 )
 
 _SOCKETS: Final = (
@@ -294,6 +302,8 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     Attack("queues", "messages", "call('msgctl', call('msgget', 0, 0o600), 0, None)"),
     Attack("queues", "semaphores", "call('semctl', call('semget', 0, 1, 0o600), 0, 0)"),
     Attack("queues", "POSIX messages", "posix_queue()", optional=True),
+    *(Attack("ids", name, source) for name, source in _IDS),
+    Attack("around", "openat2", "call('openat2', -100, b'/etc/passwd', struct.pack('QQQ', os.O_RDONLY, 0, 0), 24)"),
     Attack("around", "io_uring", "call('io_uring_setup', 4, bytes(120))", optional=True),
     Attack("around", "clone3", "forked_by('clone3', struct.pack('QQQQQ24x', 0, 0, 0, 0, 17), 64)"),
     Attack("around", "x32", "x32()", optional=True),

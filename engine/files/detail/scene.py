@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ...core.text import DOTS, LONGEST_KEY, broken_word, left_out
+from ...core.text import DOTS, broken_word, left_out
 from ...core.tokens import Ruler
 from ..changes import change_between, size_of
 from ..document import Place
@@ -70,6 +70,7 @@ def instead_of_lines(scene: Scene) -> RenderedView | None:
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 
+_AROUND: Final = 500
 LONGEST_WHOLE: Final = 8_000
 """Characters of the longest line that is shown whole."""
 _PART: Final = 2_000
@@ -136,11 +137,12 @@ class Lines:
         return self._part(place.line, max(0, min(place.column - size // _LEAD, length - size)), size)
 
     def _part(self, index: int, start: int, size: int) -> str:
-        # With the words that the cuts break, so that none of them is shown in part.
-        first, length = max(0, start - LONGEST_KEY), self._length(index)
-        around = self._slice(index, first, start - first + size + LONGEST_KEY)
+        # With enough around it to tell which words the cuts break, so that none of them is shown in part.
+        first, length = max(0, start - _AROUND), self._length(index)
+        around = self._slice(index, first, start - first + size + _AROUND)
         begin, end = start - first, min(start + size, length) - first
         begin, end = begin + broken_word(around, begin)[1], end - broken_word(around, end)[0]
+        begin = min(begin, start - first + size)
         part = around[begin : max(begin, end)]
         start, after = first + begin, length - first - max(begin, end)
         lead = f"[{left_out(start)}] " if start else ""

@@ -24,7 +24,7 @@ _DECLARED: Final = re.compile(
     r"(?:(?:export|default|public|private|protected|internal|static|abstract|final|async|pub(?:\([^)]*\))?|unsafe|extern"
     r"|inline|virtual|override|open|sealed|data|local|const|partial)\s+)*"
     r"(?P<word>class|interface|protocol|struct|enum|trait|impl|record|object|module|namespace|package|type"
-    r"|def|defn|defun|defmodule|function|func|fun|fn|sub|proc|procedure|macro)\s+(?P<name>[\w.:$?!-]+)"
+    r"|def|defn|defun|defmodule|function|func|fun|fn|sub|proc|procedure|macro)\s+(?P<name>[^\s\"'`,;<>\[\]{}|(]+)"
 )
 _KINDS: Final[dict[str, Kind]] = {
     "class": "class",
@@ -43,7 +43,9 @@ _KINDS: Final[dict[str, Kind]] = {
     "defmodule": "module",
     "macro": "macro",
 }
-_WORD: Final = re.compile(r"[^\W\d][\w.-]*")
+_WORD: Final = re.compile(r"[^\s\"'`,;<>\[\]{}|]*[^\W\d][^\s\"'`,;<>\[\]{}|]*")
+"""A word with a letter, whole as in `core.text`: a part of one could be a part of a key."""
+_END_SIGNS: Final = ".:;=,#@$&*!/\\-"
 _CLOSING: Final = re.compile(r"[\])}>;,.]*\s*(?:end|fi|done|esac|else|#.*|//.*)?[\])};:,]*")
 """Lines that only end or divide a block."""
 
@@ -117,9 +119,9 @@ def _indent(line: str) -> int:
 
 def _kind_and_name(text: str) -> tuple[Kind, str]:
     if declared := _DECLARED.match(text):
-        return _KINDS.get(declared["word"], "function"), declared["name"].rstrip(".:")
+        return _KINDS.get(declared["word"], "function"), declared["name"].strip(_END_SIGNS)
     word = _WORD.search(text)
-    return "block", word[0] if word else text
+    return "block", word[0].strip(_END_SIGNS) if word else text
 
 
 def _told(block: _Block, last: int) -> Iterator[Declared]:

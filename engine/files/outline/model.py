@@ -8,7 +8,6 @@ tiers.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable
 from typing import Final, Literal, NamedTuple, Protocol
@@ -179,11 +178,12 @@ def _first(symbols: tuple[Symbol, ...], room: int) -> tuple[Symbol, ...]:
 # --- finding ---------------------------------------------------------------------------------------------------------
 
 
-NEAREST: Final = 3
-"""Number of similar names that are suggested."""
+NEAREST: Final = 5
+"""Number of names that are suggested."""
 _COMPARED: Final = 2_000
 """Number of names that are compared; more would take noticeable time."""
-_LIKENESS: Final = 0.5
+_BETWEEN_WORDS: Final = re.compile(r"[\s._]+")
+"""What divides a name into words: not what is common in keys."""
 _SEPARATORS: Final = re.compile(r"::|->|[.#/]")
 _TAIL: Final = re.compile(r"\s*(\(.*)?[:{(]?\s*$", re.DOTALL)
 _HEADING: Final = re.compile(r"#{1,6}\s+")
@@ -204,7 +204,7 @@ _NOISE: Final = frozenset({"async", "export", "default", "public", "private", "s
 
 
 class FoundSymbol(NamedTuple):
-    """A symbol, or None and the most similar qualified names."""
+    """A symbol, or None and qualified names that may be meant."""
 
     symbol: Symbol | None
     nearest: tuple[str, ...] = ()
@@ -249,15 +249,20 @@ def _fits(qualified: str, name: str) -> bool:
 
 
 def _nearest(outline: Outline, name: str) -> tuple[str, ...]:
-    """Return the symbols with the most similar names, best first."""
-    own = name.rpartition(".")[2].casefold()
-    by_name: dict[str, str] = {}
-    for symbol in outline.symbols[:_COMPARED]:
-        by_name.setdefault(symbol.name.casefold(), symbol.qualified)
-        by_name.setdefault(symbol.qualified.casefold(), symbol.qualified)
-    within = [qualified for known, qualified in by_name.items() if own in known]
-    alike = difflib.get_close_matches(own, by_name, NEAREST, _LIKENESS)
-    return tuple(dict.fromkeys([*(by_name[known] for known in alike), *within]))[:NEAREST]
+    """Return the symbols that share most words with the name; the outermost ones, if none shares one.
+
+    Only whole words count. A comparison by characters would tell a client that guesses, one character after the other,
+    a key that is in the name of a symbol.
+    """
+    own = _words(name)
+    shared = [(len(own & _words(each.qualified)), each) for each in outline.symbols[:_COMPARED]]
+    alike = sorted((each for each in shared if each[0]), key=lambda each: -each[0])
+    found = [each for _, each in alike] or sorted(outline.symbols, key=lambda each: each.depth)
+    return tuple(dict.fromkeys(each.qualified for each in found))[:NEAREST]
+
+
+def _words(name: str) -> frozenset[str]:
+    return frozenset(filter(None, _BETWEEN_WORDS.split(name.casefold())))
 
 
 # --- nesting ---------------------------------------------------------------------------------------------------------

@@ -11,14 +11,14 @@ UTF-16 (PowerShell), or JSON, which escapes some characters.
 the end of it (`100%` before `abc`); the same happens at its end. So each form is also searched without the bytes that
 may be missing, and counts if these stand there literally.
 
-**Cost.** A text without a secret costs one search for each form. Everything else happens only after a match. Pieces are
-looked for by SHORTEST bytes at a time, so the time is linear in the length of a text.
+**Cost.** A text without a secret costs one search for each form. Everything else happens only after a match.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from binascii import b2a_base64
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ from html import escape
 from string import ascii_letters, digits
 from typing import Final, NamedTuple
 
-from .spellings import SEQUENCE, SWALLOWED, UNFINISHED_UNIT, Reading, Span
+from .spellings import SEQUENCE, SWALLOWED, UNFINISHED_UNIT, Reading, Span, unmarked
 
 SHORTEST: Final = 8
 """The fewest bytes of a form. Shorter ones are too common in ordinary text."""
@@ -44,7 +44,10 @@ LINE: Final = 16
 """The fewest characters of a line that is secret by itself."""
 _ARMOUR: Final = "-----"
 _TOKEN: Final = re.compile(rf"(?=\S*[A-Za-z])(?=\S*\d|\S*[a-z]\S*[A-Z]|\S*[A-Z]\S*[a-z])\S{{{LINE},}}")
+_END_SIGNS: Final = re.compile(r"\A[\W_]+|[\W_]+\Z")
+_MOST_END_SIGNS: Final = 4
 _ENCODINGS: Final = ("latin-1", "cp1252", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
+_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 _LATIN_1: Final = 0xFF
 _PLAIN_IN_URLS: Final = (ascii_letters + digits + "_.-~").encode()
 _NESTED: Final = 3
@@ -56,13 +59,20 @@ _BITS: Final = 6
 
 
 def plain_forms(value: str) -> set[bytes]:
-    """Return the value, and each of its lines that is secret by itself, in all encodings.
+    """Return the value, and each of its lines that is secret by itself, in all encodings, also without its end signs.
 
     Also its quoted and escaped spellings, if folding leaves too few bytes to search for.
     """
     value = value.strip()
-    forms = {data for text in {value, *secret_lines(value)} for data in _encoded(text)}
+    texts = {value, *secret_lines(value)}
+    forms = {data for text in texts | set(map(_without_end_signs, texts)) for data in _encoded(text)}
     return forms.union(_escaped(value)) if len(bytes_of(value).translate(None, _FOLDED)) < SHORTEST else forms
+
+
+def _without_end_signs(value: str) -> str:
+    """Return the value without signs at its ends, as titles are made of text: `==` ends many keys in base64."""
+    bare = _END_SIGNS.sub("", value)
+    return bare if len(value) - len(bare) <= _MOST_END_SIGNS else value
 
 
 def secret_lines(value: str) -> Iterator[str]:
@@ -122,6 +132,8 @@ def _encoded(text: str) -> Iterator[bytes]:
         return
     yield text.encode("utf-8", "surrogatepass")
     yield bytes_of(text).decode("utf-8", "replace").encode()
+    yield _NOT_ASCII.sub("\N{REPLACEMENT CHARACTER}", text).encode()  # as Latin-1 reads if it is taken for UTF-8
+    yield from (unicodedata.normalize(form, text).encode("utf-8", "surrogatepass") for form in ("NFC", "NFD"))
     # `ascii` and JavaScript escape characters of Latin-1 by their byte.
     yield b"".join(char.encode("utf-8" if ord(char) > _LATIN_1 else "latin-1", "surrogatepass") for char in text)
     for encoding in _ENCODINGS:
@@ -235,39 +247,9 @@ class Needles:
     def _partial_beginnings(self) -> _Beginnings:
         return _Beginnings([needle for needle in self._needles if needle.is_partial], self.longest)
 
-    def piece_before(self, data: bytes, end: int) -> int:
-        """Return where the bytes before `end` begin, if they are half of a form or more; else `end`."""
-        start = end - SHORTEST
-        if start < 0 or data[start:end] not in self._grams:
-            return end
-        while start and data[start - 1 : start - 1 + SHORTEST] in self._grams:
-            start -= 1
-        is_piece = any(data[end - least : end] in form for form, least in self._pieces if least <= end - start)
-        return start if is_piece else end
-
-    def piece_after(self, data: bytes, start: int) -> int:
-        """Return where the bytes from `start` on end, if they are half of a form or more; else `start`."""
-        at = start
-        while data[at : at + SHORTEST] in self._grams:
-            at += 1
-        if at == start:
-            return start
-        end = at + SHORTEST - 1
-        is_piece = any(data[start : start + least] in form for form, least in self._pieces if least <= end - start)
-        return end if is_piece else start
-
-    @cached_property
-    def _pieces(self) -> Sequence[tuple[bytes, int]]:
-        return [(form, max(SHORTEST, -(-len(form) // 2))) for form in self._whole]
-
-    @cached_property
-    def _grams(self) -> frozenset[bytes]:
-        # Made for the first text that was cut.
-        return frozenset(form[at : at + SHORTEST] for form in self._whole for at in range(len(form) - SHORTEST + 1))
-
 
 def _needles(form: bytes, data: bytes, read: Callable[[bytes], bytes] | None) -> Iterator[Needle]:
-    is_blank = b" " in form
+    is_blank = _BLANK.search(form) is not None
     yield Needle(data, b"", b"", is_blank)
     if read is None:
         return
@@ -304,7 +286,7 @@ def _starts(needle: Needle, reading: Reading, start: int, last: int | None = Non
     if (
         needle.is_blank
         or len(text) == len(needle.data)
-        or not _BLANK.search(_LINE_BREAK.sub(b"", SEQUENCE.sub(b"", text).rstrip(_BLANKS)))
+        or not _BLANK.search(_LINE_BREAK.sub(b"", SEQUENCE.sub(b"", unmarked(text)).rstrip(_BLANKS)))
     ):
         yield first
 

@@ -28,7 +28,7 @@ import io
 import re
 import types
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final, NewType, Protocol, TextIO, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -42,7 +42,7 @@ from ..events.codec import encode
 from ..events.conversation import AgentReasoning, ThinkingBlock
 from ..events.execution import EffectAnswered, StatementRecorded
 from .needles import SHORTEST, Needles, encoded_forms, plain_forms
-from .spellings import STRING_BYTES, Span, fold, read_in, reading
+from .spellings import STRING_BYTES, Span, fold, has_marks, read_in, reading, unmarked
 
 HIDDEN: Final = "***"
 
@@ -150,14 +150,6 @@ class Redactor:
         """Return whether the text contains a whole form."""
         return bool(self) and self._holds(_bytes_of(text))
 
-    def is_piece_at_an_end(self, text: str) -> bool:
-        """Return whether the text begins or ends with half of a form or more, as a part of a file may."""
-        self._look()
-        read = fold(_bytes_of(text))
-        return self._known.spelled.piece_after(read, 0) > 0 or self._known.spelled.piece_before(read, len(read)) < len(
-            read
-        )
-
     def hidden_quoting(self, text: str) -> Counter[bytes]:
         """Return the spellings of secrets in the text that have quotation marks, line breaks or escapes in them.
 
@@ -174,7 +166,7 @@ class Redactor:
     def _holds(self, data: bytes) -> bool:
         if self._known.exact.may_be_in(data):
             return True
-        return self._known.spelled.may_be_in(fold(data)) and any(True for _ in self._known.spelled.found(reading(data)))
+        return any(True for _ in self._spelled(data))
 
     # --- contents -----------------------------------------------------------------------------------------------------
 
@@ -229,9 +221,15 @@ class Redactor:
         found: list[Span] = []
         if self._known.exact.may_be_in(data):
             found += self._known.exact.found(read_in(data, ()))
-        if self._known.spelled.may_be_in(fold(data)):
-            found += self._known.spelled.found(reading(data))
+        found += self._spelled(data)
         return _merged(found) if found else found
+
+    def _spelled(self, data: bytes) -> Iterator[Span]:
+        """Yield where forms are, as the text reads with the marks of its lines, and without them."""
+        if self._known.spelled.may_be_in(fold(data)):
+            yield from self._known.spelled.found(reading(data))
+        if has_marks(data) and self._known.spelled.may_be_in(fold(unmarked(data))):
+            yield from self._known.spelled.found(reading(data, is_unmarked=True))
 
     def _open_at(self, data: bytes) -> int:
         """Return the first position from which a form or escape may continue in the next piece; else the length."""
@@ -239,16 +237,19 @@ class Redactor:
         since = max(0, size - self._known.exact.longest)
         at = self._known.exact.open_at(read_in(data[since:], ()))
         first = size if at is None else since + at
+        return min(first, *(self._spelled_open_at(data, is_unmarked) for is_unmarked in (False, True)))
+
+    def _spelled_open_at(self, data: bytes, is_unmarked: bool) -> int:
         enough = self._known.spelled.longest + STRING_BYTES + 100
         length = 2 * enough
         while True:
-            since = max(0, size - length)
-            end = reading(data[since:], is_open=True)
+            since = max(0, len(data) - length)
+            end = reading(data[since:], is_open=True, is_unmarked=is_unmarked)
             if not since or len(end.data) >= enough:
                 break
             length *= 4
         at = self._known.spelled.open_at(end)
-        return min(first, since + end.unfinished, size if at is None else since + at)
+        return min(since + end.unfinished, len(data) if at is None else since + at)
 
 
 def _bytes_of(text: str) -> bytes:

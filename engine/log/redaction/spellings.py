@@ -12,6 +12,10 @@ A pass of folding, in this order:
 - removes white space and quotation marks, with a backslash before them, so broken lines are joined;
 - decodes `%41`, `\u0041`, `\x41`, `\101`, `&#65;` and `&amp;` to UTF-8; removes `\n` and other backslashes.
 
+**Marks of lines.** Views and changes put a number or a sign before each line, and long lines are continued behind a
+mark. In a command or a file these may belong to the text. So `unmarked` removes them first, and a text with such marks
+is read twice, with them and without them.
+
 There are LEVELS passes, because JSON may be in HTML, and that in a URL. Each rule looks at a bounded number of bytes,
 so a text in pieces reads like the whole. A rule may take the first bytes of a value for the end of an escape (`100%`
 before `abc`); SWALLOWED says which.
@@ -79,6 +83,15 @@ SWALLOWED: Final = tuple(
 """The bytes that an escape, a sequence or the mark of a quoted line may take from a value after it."""
 
 
+_NUMBER: Final = rb" {0,8}[0-9]{1,8}(?:-[0-9]{1,8})?\t"
+_LINE_START: Final = rb"(?:(?<=\n)|(?<=\\n))"
+MARK: Final = re.compile(_LINE_START + rb"(?:" + _NUMBER + rb"|[+-](?:" + _NUMBER + rb")?|\xe2\x86\xaa )")
+"""What is before a line of a view, of changes, or of a continued line."""
+UNFINISHED_MARK: Final = re.compile(
+    _LINE_START + rb"(?:[+-]? {0,8}(?:[0-9]{1,8}(?:-[0-9]{0,8})?)?|\xe2(?:\x86(?:\xaa)?)?)\Z"
+)
+
+
 def fold(data: bytes) -> bytes:
     """Fold the bytes. Two slices of a text that fold to the same bytes spell the same value."""
     for _ in range(LEVELS):
@@ -90,6 +103,16 @@ def fold(data: bytes) -> bytes:
         if data == before:
             break
     return _without_gaps(data)
+
+
+def has_marks(data: bytes) -> bool:
+    """Return whether a line begins with a mark."""
+    return MARK.search(data) is not None
+
+
+def unmarked(data: bytes) -> bytes:
+    """Return the bytes without the marks of lines."""
+    return MARK.sub(b"", data)
 
 
 def has_sequences(data: bytes) -> bool:
@@ -244,13 +267,16 @@ class Reading(NamedTuple):
         return read_in(self.original, self.steps[:number])
 
 
-def reading(data: bytes, *, is_open: bool = False) -> Reading:
+def reading(data: bytes, *, is_open: bool = False, is_unmarked: bool = False) -> Reading:
     """Return `fold(data)` with the origin of each byte, which takes longer.
 
     Args:
         is_open: more follows, so an end that may still change is left out.
+        is_unmarked: return `fold(unmarked(data))`.
     """
     reader = _Reader(data, is_open)
+    if is_unmarked:
+        reader.remove_marks()
     for _ in range(LEVELS):
         reader.close_gaps()
         before = reader.now
@@ -276,6 +302,11 @@ class _Reader:
         if step.data != self.now:
             self.steps.append(step)
             self.now = step.data
+
+    def remove_marks(self) -> None:
+        """Make the step that removes the marks of lines."""
+        self._leave_out(UNFINISHED_MARK)
+        self.add(_edited(self.now, MARK))
 
     def close_gaps(self) -> None:
         """Make the steps up to the escapes."""

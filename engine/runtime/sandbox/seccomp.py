@@ -39,11 +39,14 @@ _BOTH: Final[Mapping[str, int]] = {
     "fsmount": 432,
     "fspick": 433,
     "clone3": 435,
+    "openat2": 437,
     "mount_setattr": 442,
+    "fchmodat2": 452,
     "open_tree_attr": 467,
 }
 X86_64: Final[Mapping[str, int]] = {
     **_BOTH,
+    "open": 2,
     "ioctl": 16,
     "shmget": 29,
     "shmat": 30,
@@ -58,6 +61,10 @@ X86_64: Final[Mapping[str, int]] = {
     "msgsnd": 69,
     "msgrcv": 70,
     "msgctl": 71,
+    "creat": 85,
+    "chmod": 90,
+    "fchmod": 91,
+    "mknod": 133,
     "setpriority": 141,
     "sched_setparam": 142,
     "sched_setscheduler": 144,
@@ -73,6 +80,9 @@ X86_64: Final[Mapping[str, int]] = {
     "request_key": 249,
     "keyctl": 250,
     "ioprio_set": 251,
+    "openat": 257,
+    "mknodat": 259,
+    "fchmodat": 268,
     "unshare": 272,
     "perf_event_open": 298,
     "prlimit64": 302,
@@ -87,10 +97,14 @@ AARCH64: Final[Mapping[str, int]] = {
     **_BOTH,
     "ioctl": 29,
     "ioprio_set": 30,
+    "mknodat": 33,
     "umount2": 39,
     "mount": 40,
     "pivot_root": 41,
     "chroot": 51,
+    "fchmod": 52,
+    "fchmodat": 53,
+    "openat": 56,
     "unshare": 97,
     "sched_setparam": 118,
     "sched_setscheduler": 119,
@@ -169,9 +183,27 @@ REFUSED: Final = (
 )
 """Refused with EPERM for any arguments: mounts and namespaces, files by handle, keys, inspection of the kernel, and
 objects that processes of one user share by number."""
-ABSENT: Final = ("io_uring_setup", "io_uring_enter", "io_uring_register", "clone3")
-"""Refused with ENOSYS, as if the kernel lacked them, because programs have a fallback then. (The flags of clone3 are
-behind a pointer.)"""
+ABSENT: Final = ("io_uring_setup", "io_uring_enter", "io_uring_register", "clone3", "openat2")
+"""Refused with ENOSYS, as if the kernel lacked them, because programs have a fallback then. (The arguments of clone3
+and openat2 are behind a pointer.)"""
+_SET_ID: Final = 0o6000
+"""Set-user-ID and set-group-ID. Such a file would give the rights of its owner to other users (Nix refuses it too)."""
+_MAKES: Final = 0o20000100
+"""The flags of `open` with which it has a mode: O_CREAT and the one of O_TMPFILE."""
+_OPENS: Final[Mapping[str, int]] = {"openat": 2, "open": 1}
+"""The argument with the flags; the mode is the next one."""
+_MODES: Final[Mapping[str, int]] = {
+    "fchmod": 1,
+    "fchmodat": 2,
+    "fchmodat2": 2,
+    "mknodat": 2,
+    "chmod": 1,
+    "creat": 1,
+    "mknod": 1,
+}
+"""The argument with the mode."""
+_OF_X86: Final = ("open", "creat", "chmod", "mknod")
+"""Calls that newer architectures lack."""
 Step = tuple[int, int, int, int]
 
 
@@ -236,12 +268,18 @@ def program(architecture: Architecture, *, network: bool) -> list[Step]:
     if architecture.numbers is X86_64:
         steps += (_AT_LEAST, 0, 1, _X32), _refuse(errno.ENOSYS)
     for name, decision in _rules(network=network):
+        if name in _OF_X86 and architecture.numbers is not X86_64:
+            continue
         steps += (_EQUAL, 0, len(decision), architecture.numbers[name]), *decision
     return [*steps, (_RETURN, 0, 0, ALLOW)]
 
 
 def _rules(*, network: bool) -> Iterator[tuple[str, list[Step]]]:
-    """The steps that decide about each call, by its name."""
+    """The steps that decide about each call, by its name: the frequent ones first."""
+    for name, flags in _OPENS.items():
+        yield name, [_load(flags), (_ANY_BIT, 1, 0, _MAKES), (_RETURN, 0, 0, ALLOW), *_unless_bits(flags + 1, _SET_ID)]
+    for name, mode in _MODES.items():
+        yield name, _unless_bits(mode, _SET_ID)
     yield "socketpair", _if_argument(0, socket.AF_UNIX, otherwise=errno.EACCES)
     yield "socket", [*_allow_if(0, socket.AF_UNIX), *(_of_network() if network else ()), _refuse(errno.EACCES)]
     for name in REFUSED:

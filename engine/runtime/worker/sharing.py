@@ -39,7 +39,8 @@ _TITLE: Final = 32
 _INTEGER_BITS: Final = 256
 _WHOLE: Final = 1_000
 """The most elements of a container whose own repr is called, because that makes the whole text before it is cut."""
-_ADDRESS: Final = re.compile(r"\bat 0x[0-9A-Fa-f]+")
+_ADDRESS: Final = re.compile(r"\bat 0x[0-9A-Fa-f]{1,16}\b")
+"""No longer, so that what is cut later stays longer than what is shown."""
 ATOMS: Final = frozenset((int, float, complex, bool, str, bytes, type(None), range))
 """Immutable types whose equality compares their content."""
 FIXED: Final = frozenset((*ATOMS, BuiltinFunctionType, ModuleType))

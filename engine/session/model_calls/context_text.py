@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ...context.tail.prompt import INSTRUCTIONS, MESSAGES
 from ...core.levels import LEVELS_LINE
-from ...core.text import ELLIPSIS, fenced, more, printable
+from ...core.text import ELLIPSIS, cut_line, fenced, more, printable
 from ...files.tails import HandleRow
 
 # --- aligned columns --------------------------------------------------------------------------------------------------
@@ -69,7 +69,8 @@ def _cut(text: str, width: int, is_path: bool) -> str:
     kept = min(len(text), width - 1)
     while cells(part := text[len(text) - kept :] if is_path else text[:kept]) >= width:
         kept -= 1
-    return ELLIPSIS + part if is_path else part + ELLIPSIS
+    # Paths are redacted where they come from; names that code chose are not.
+    return ELLIPSIS + part if is_path else cut_line(text, kept + 1)
 
 
 def _padded(text: str, width: int, is_right: bool) -> str:

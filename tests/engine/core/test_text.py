@@ -147,7 +147,13 @@ def test_a_cut_leaves_no_part_of_a_word_that_may_be_a_key(limit: int, key: str) 
     assert cut_line(f"ab: {key} and more", limit) == "ab: …"
     assert cut_line_from(f"ab: {key} and more", limit, 80) == "… and more"
     assert cut_line(f'{{"a":"{key}"}}', limit) == '{"a":"…'
-    assert broken_word(f"{key * 100} and more", 1_000 + limit) == (500, 500)
+    assert broken_word(f"{key * 100} and more", 1_000 + limit) == (1_000 + limit, len(key) * 100 - 1_000 - limit)
+    assert cut_line(f"ab: https://a.b/?{'q=1&' * 125}k={key}&r=1", 500 + limit) == "ab: …"
+
+
+def test_scripts_without_blanks_are_not_removed_with_a_cut() -> None:
+    text = "\u65e5\u672c\u8a9e\u306e\u9577\u3044\u6587\u7ae0\u3067\u3059" * 20
+    assert cut_line(text, 50) == text[:49] + "…"
 
 
 def test_a_cut_of_a_short_word_leaves_its_beginning() -> None:

@@ -192,3 +192,16 @@ def test_a_long_file_is_cut_between_characters(project: Path, before: int) -> No
     write(project / "AGENTS.md", "a" * before + "\u65e5\n" * 300_000)
     ((_, text),) = found(project, project)
     assert text.splitlines()[0] == "a" * before + "\u65e5"
+
+
+KEY = "sk-proj-Zq7RkW3xYb9TfLm2PcVn5JhGdS8aEuQo1iXtBy4wKvM"
+
+
+@pytest.mark.parametrize("size", [FILE_CHARS - 2_000, 1 << 20])
+@pytest.mark.parametrize("left", [3, 20, 45])
+def test_no_cut_leaves_a_part_of_a_key(project: Path, size: int, left: int) -> None:
+    filling = "ab " if size < FILE_CHARS else "# a\n"
+    start = (filling * size)[: size - left - 2] + "\n# "[-2 if size > FILE_CHARS else -1 :]
+    write(project / "AGENTS.md", f"{start}{KEY} {filling * 1_000}")
+    ((_, text),) = found(project, project)
+    assert [at for at in range(len(KEY) - 8) if KEY[at : at + 8] in text] == []

@@ -517,3 +517,17 @@ def test_a_refused_change_names_no_differences_in_a_large_file(desk: Desk) -> No
     assert asked == [desk.get("v").source_fingerprint]
     assert "@@" not in str(caught.value)
     assert desk.files.opens == opened
+
+
+@pytest.mark.parametrize("codec", ["utf-8", "utf-16-le", "latin-1"])
+@pytest.mark.parametrize("before", range(0, 40, 3))
+def test_a_long_line_is_not_split_in_a_word_that_may_be_a_key(codec: str, before: int) -> None:
+    key = "sk-proj-Zq9vT4mW7xK2"
+    mark = b"\xff\xfe" if codec == "utf-16-le" else b""
+    line = "\xe9 " * 30 + "ab " * before + f"{key} " * 20
+    data = mark + line.encode(codec)
+    index = scan(lambda offset, size: data[offset : offset + size], len(data), 256).pages
+    pages = [data[start:end].decode(codec) for start, end in zip(index.starts, index.starts[1:], strict=False)]
+    assert len(pages) > 1
+    assert sum(page.count(key) for page in pages) == 20
+    assert "".join(pages) == line

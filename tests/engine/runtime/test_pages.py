@@ -93,6 +93,12 @@ def test_page_that_is_not_converted_is_an_error(monkeypatch: pytest.MonkeyPatch)
         markdown_of(b"<p>x", "https://a/")
 
 
+def test_a_long_title_is_cut_between_words() -> None:
+    key = "sk-proj-Zq7RkW3xYb9TfLm2PcVn5JhGdS8aEuQo1iXtBy4wKvM"
+    found = markdown_of(f"<title>{'ab ' * 3_325}{key} end</title><p>x</p>".encode(), "https://a/")
+    assert found.title == f"{'ab ' * 3_325}\u2026"
+
+
 LIMITED = """
 import resource, sys
 from engine.runtime.page_child import main

@@ -21,6 +21,7 @@ from engine.session.model_calls.context_text import (
     handle_change,
     section_changes,
     smaller_change,
+    table,
     views_text,
 )
 from tests.support.models import AnsweringModel, runs
@@ -325,3 +326,11 @@ async def test_every_command_that_the_context_names_works(tmp_path: Path) -> Non
                 assert [cell.finished and cell.finished.status for cell in session.cells[count:]] == ["ok"], command
             after = await session.projection()
             assert after.handles != before.handles or after.message_tokens < before.message_tokens, command
+
+
+@pytest.mark.parametrize("before", [40, 60, 70, 100])
+def test_a_cut_cell_has_no_part_of_a_key(before: int) -> None:
+    key = "sk-proj-Zq7RkW3xYb9TfLm2PcVn5JhGdS8aEuQo1iXtBy4wKvM"
+    shown = table([(f"{'a ' * (before // 2)}{key}{' b' * (60 - before // 2)}", "1")], yielding=(0,))
+    assert "\u2026" in shown
+    assert [at for at in range(len(key) - 8) if key[at : at + 8] in shown and key not in shown] == []

@@ -179,6 +179,17 @@ async def test_dead_server_is_reported_once_and_fails_nothing(tmp_path: Path, mo
         assert reasons["missing"] == "there is no program /no/such/program"
 
 
+async def test_the_end_of_what_a_server_wrote_has_no_part_of_a_key(tmp_path: Path) -> None:
+    key = "sk-proj-Zq7RkW3xYb9TfLm2PcVn5JhGdS8aEuQo1iXtBy4wKvM"
+    code = f"import sys; sys.stderr.write('{key}' + chr(10) * 1965 + 'bad option'); sys.exit(1)"
+    dead = StdioServer(name="dead", command=sys.executable, args=("-S", "-c", code))
+    async with session_in(tmp_path, servers=[dead]) as session:
+        await failed(session, "dead.x()")
+        (lost,) = events_of(session, ServerLost)
+        assert "bad option" in lost.reason
+        assert key[-8:] not in lost.reason
+
+
 async def test_a_server_that_ends_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BACKOFF", (0.01, 0.01, 0.01))
     async with session_in(tmp_path, servers=[server()]) as session:
@@ -206,7 +217,7 @@ async def test_resource_is_viewed_as_read_and_not_read_again(tmp_path: Path) -> 
             "RuntimeError: MCP server 'test': no such resource"
         )
         assert await failed(session, "view('mcp://other/x')") == (
-            "ValueError: 'mcp://other/x': no MCP server has the module 'other'; there is test"
+            "ValueError: 'mcp://other/x': no MCP server has the module 'other'; there are test"
         )
         assert [each.divergences for each in events_of(session, EnvironmentRestored)] == [()]
 

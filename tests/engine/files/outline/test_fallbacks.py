@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -200,13 +202,25 @@ def test_a_symbol_is_found_by_what_is_written_for_it(wanted: str, line: int) -> 
     assert found.first_line == line
 
 
-def test_where_none_fits_the_nearest_names_are_told() -> None:
+def test_where_none_fits_names_that_share_words_are_told_else_the_outermost() -> None:
     outline = outline_by_indentation(SOURCE)
     assert find_symbol(outline, "Store.opn").symbol is None
-    assert "open" in {name.rpartition(".")[2] for name in find_symbol(outline, "Store.opn").nearest}
-    assert find_symbol(outline, "Entr").nearest[0] == "Cache.Entry"
-    assert find_symbol(outline, "zzzzzz") == (None, ())
+    assert {name.partition(".")[0] for name in find_symbol(outline, "Store.opn").nearest} == {"Store"}
+    assert "." not in find_symbol(outline, "zzzzzz").nearest[0]
+    assert find_symbol(outline_by_indentation(b"\n"), "zzzzzz") == (None, ())
     assert find_symbol(outline, " ") == (None, ())
+
+
+def test_the_names_that_are_told_do_not_depend_on_a_part_of_a_word() -> None:
+    key = "3f8a9c2e7b1d4056a8e1f2c3b4d5e6f7"
+    outline = outline_by_indentation(f"def first:\n  a\nclass Staging_key_{key}:\n  b\n".encode())
+    told = {
+        find_symbol(outline, f"{key[start:end]}{more}").nearest
+        for start in (0, 1)
+        for end in range(2, 31)
+        for more in ("", "_x", ".y")
+    }
+    assert told == {find_symbol(outline, "zzzzzz").nearest}
 
 
 def test_a_kind_chooses_between_symbols_of_one_name() -> None:
@@ -214,3 +228,11 @@ def test_a_kind_chooses_between_symbols_of_one_name() -> None:
     assert find_symbol(outline, "class run").symbol == outline.symbols[1]
     assert find_symbol(outline, "def run").symbol == outline.symbols[0]
     assert find_symbol(outline, "struct run").symbol == outline.symbols[1]
+
+
+@pytest.mark.parametrize("key", ["00Zq7RkW3xYb9TfLm2Pc", "q83v+/8gh/IjKl", "Mm01Qw7xLk9->Tz5", "4x$k9!m2@q7#z5"])
+@pytest.mark.parametrize("line", ["{}", "use {}", "type {}", "class {} begins"])
+def test_a_name_is_a_whole_word(key: str, line: str) -> None:
+    (symbol,) = outline_by_indentation(f"{line.format(key)}\n  inner\n".encode()).symbols
+    word = re.split("[>]", key)[0]
+    assert symbol.name.strip("-") in (word.strip("-"), "use")

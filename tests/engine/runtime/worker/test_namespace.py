@@ -499,3 +499,9 @@ def compare(seed: int, statements: int) -> None:
 def test_every_changed_name_is_shown_and_no_other(first: int) -> None:
     for seed in range(first, first + 20):
         compare(seed, 15)
+
+
+def test_a_long_address_does_not_bring_back_what_was_cut() -> None:
+    key = "sk-proj-Zq7RkW3xYb9TfLm2PcVn5JhGdS8aEuQo1iXtBy4wKvM"
+    shown = short_repr(f"at 0x{'a' * 2_450} {key} more {'b ' * 200}")
+    assert [at for at in range(len(key) - 8) if key[at : at + 8] in shown] == []
