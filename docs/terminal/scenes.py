@@ -32,6 +32,7 @@ class Scene:
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     replaced: Sequence[tuple[bytes, bytes]] = ()
+    lines: int = 30
 
 
 REPLY: Final = """## What the parser does

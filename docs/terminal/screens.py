@@ -37,7 +37,6 @@ HERE: Final = Path(__file__).parent
 _SHOWN_HOME: Final = "/home/me/dev123"
 _SETTLE_SECONDS: Final = 0.4
 _PATIENCE: Final = float(os.environ.get("SCREENS_PATIENCE", "20"))
-_LINES: Final = 30
 _REPLACED: Final = (
     (rb"ses_[0-9a-f]{24}", b"ses_0123456789abcdef01234567"),
     (rb"\d{4}-\d\d-\d\d \d\d:\d\d", b"2026-01-01 12:00"),
@@ -102,8 +101,8 @@ class Recording:
         self._scene = scene
         self._code = code
 
-    def play(self) -> bytes:
-        """All that the program wrote. The session is ended afterwards."""
+    def play(self) -> list[bytes]:
+        """All that the program had written after each step of the last run. The session is ended afterwards."""
         scene, project = self._scene, self.home / "project"
         project.mkdir()
         for name, text in scene.files.items():
@@ -112,10 +111,11 @@ class Recording:
         script.write_text("\n".join(map(json.dumps, scene.replies)))
         try:
             for number, arguments in enumerate(scene.runs):
+                recorded: list[bytes] = []
                 with self._terminal(project, [each.replace("SCRIPT", str(script)) for each in arguments]) as terminal:
                     for step in scene.steps[number]:
                         self._perform(terminal, step)
-                    recorded = bytes(terminal.raw)
+                        recorded.append(bytes(terminal.raw))
             return recorded
         finally:
             shutil.rmtree(self.home, ignore_errors=True)
@@ -134,7 +134,7 @@ class Recording:
             [sys.executable, "-c", COMMAND, "run", *arguments],
             variables,
             str(project),
-            lines=_LINES,
+            lines=self._scene.lines,
             columns=self._scene.columns,
         )
 
@@ -168,14 +168,19 @@ def _read(terminal: Terminal) -> None:
         return
 
 
-def screen_of(recorded: bytes, home: Path, scene: Scene) -> list[Text]:
-    """The lines that are on the screen at the end, with what differs from run to run replaced."""
+def emulated(recorded: bytes, home: Path, scene: Scene) -> pyte.Screen:
+    """The screen at the end, with what differs from run to run replaced."""
     recorded = recorded.replace(str(home).encode(), _SHOWN_HOME.encode())
     for pattern, instead in (*_REPLACED, *scene.replaced):
         recorded = re.sub(pattern, instead, recorded)
-    screen = pyte.Screen(scene.columns, _LINES)
+    screen = pyte.Screen(scene.columns, scene.lines)
     pyte.ByteStream(screen).feed(recorded)
-    lines = [Text.assemble(*_cells(screen, row), no_wrap=True, end="") for row in range(_LINES)]
+    return screen
+
+
+def lines_of(screen: pyte.Screen) -> list[Text]:
+    """The lines of a screen."""
+    lines = [Text.assemble(*_cells(screen, row), no_wrap=True, end="") for row in range(screen.lines)]
     for line in lines:
         # Here, because a number may have been drawn in parts, and without a change of width.
         line.plain = _TOKENS.sub(lambda used: re.sub(r"\d", "8", used[0]), line.plain)
@@ -226,7 +231,7 @@ def picture(lines: list[Text], scene: Scene) -> str:
 def draw(scene: Scene, code: Path) -> tuple[str, str]:
     """The picture of a scene as the code in `code` plays it, and its text."""
     recording = Recording(scene, code)
-    lines = screen_of(recording.play(), recording.home, scene)
+    lines = lines_of(emulated(recording.play()[-1], recording.home, scene))
     return picture(lines, scene), "\n".join(line.plain for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""Every promise of docs/promises.md has tests for it and for its limits, and the README promises nothing else."""
+"""Every promise of docs/promises.md has tests for it and for its limits."""
 
 from __future__ import annotations
 
@@ -219,12 +219,6 @@ def promised() -> list[str]:
     return re.findall(r"^### (.+)$", source("docs/promises.md"), re.MULTILINE)
 
 
-def promised_by_readme() -> list[str]:
-    """The promises of the README: what its table rows print in bold first."""
-    rows = re.findall(r"^\| \*\*(.+?)\*\*", source("README.md"), re.MULTILINE)
-    return [row.removesuffix(".") for row in rows]
-
-
 @cache
 def source(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
@@ -232,11 +226,6 @@ def source(path: str) -> str:
 
 def test_every_promise_has_tests() -> None:
     assert sorted(promised()) == sorted(TESTS)
-
-
-def test_the_readme_promises_nothing_else() -> None:
-    assert promised_by_readme()
-    assert set(promised_by_readme()) < set(TESTS)
 
 
 @pytest.mark.parametrize("promise", TESTS)
