@@ -20,7 +20,7 @@ from engine.session.serving import MOST_OPENED
 from tests.support.attacks import KINDS, Kind
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "how-to").glob("*.md")])
 TOP = {path.name for path in ROOT.iterdir()} - {".git"}  # which hooks git puts there depends on the machine
 WIDTH = 120
 GENERATED = "Generated from"

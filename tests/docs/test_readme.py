@@ -15,6 +15,7 @@ import pytest
 import engine
 from tests.support.commands import Home
 from tests.support.quick import first_is_quick
+from tests.support.walkthrough import beginnings, is_complete
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -34,19 +35,6 @@ def test_commands_print_what_is_shown(tmp_path: Path) -> None:
         _, *arguments = shlex.split(ANY_ID.sub("ses_", command))
         done = home.run(*arguments)
         assert (done.stdout, done.stderr, done.returncode) == (each.removeprefix(command), "", 0)
-
-
-def beginnings(text: str) -> list[str]:
-    """The first line, the first two lines, and so on."""
-    lines = text.splitlines(keepends=True)
-    return ["".join(lines[:count]) for count in range(1, len(lines) + 1)]
-
-
-def is_complete(command: str) -> bool:
-    try:
-        return bool(shlex.split(command))
-    except ValueError:
-        return False
 
 
 PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
@@ -73,8 +61,8 @@ def test_api_page_lists_the_public_names() -> None:
 
 
 def test_editor_configurations_are_json_and_name_the_command() -> None:
-    page = (ROOT / "docs" / "editors.md").read_text(encoding="utf-8")
-    shown = re.findall(r"```json\n(.*?)```", page + TEXT, re.DOTALL)
+    pages = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("editors.md", "how-to/use-zed.md")]
+    shown = re.findall(r"```json\n(.*?)```", "".join([*pages, TEXT]), re.DOTALL)
     assert [Path(json.loads(text)["agent_servers"]["Rewindow"]["command"]).name for text in shown] == [
         "rewindow-acp"
-    ] * 3
+    ] * 4
