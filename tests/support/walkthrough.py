@@ -131,6 +131,7 @@ class Walkthrough:
         shown = "".join(map(self._perform, steps(block)))
         for path, instead in ((str(self._place), _SHOWN_HOME), (f"{sys.prefix}/bin", _SHOWN_PROGRAMS)):
             shown = shown.replace(path, instead)
+        assert "```" not in shown, "a page cannot show this output in a block"
         return _WHOLE_ID.sub(_SHOWN_ID, shown)
 
     def close(self) -> None:
