@@ -61,7 +61,7 @@ def contents(copied: dict[str, str]) -> Iterator[str]:
     _, _, section = (ROOT / "README.md").read_text(encoding="utf-8").partition(f"\n{CONTENTS}\n")
     listed = {"README.md"}
     for caption, links in re.findall(r"^- ([\w ]+): (.*(?:\n  .*)*)", section, re.MULTILINE):
-        rows = [path for path in re.findall(r"\]\(([^)#]+)\)", links) if path not in listed]
+        rows = re.findall(r"\]\(([^)#]+)\)", links)
         listed.update(rows)
         yield _table(caption, [copied[path] for path in rows])
     left = [target for path, target in copied.items() if path.endswith(".md") and path not in listed]
