@@ -70,8 +70,9 @@ docs: .venv/.installed ## rewrite the generated pages: docs/{acp,events,conforma
 site: docs/site/.venv/.installed ## build the documentation as a website, in build/site
 	docs/site/.venv/bin/python -m docs.site build/site
 
-pictures: .venv/.installed tests/page/node_modules/.installed ## record the session of the README, and draw the page; takes a minute
+pictures: .venv/.installed tests/page/node_modules/.installed ## record the session of the README, and draw the page and the terminal; takes five minutes
 	$(BIN)/python -m docs.images
+	$(BIN)/python -m docs.terminal.screens
 
 page: session_page/front_end/node_modules/.installed ## rebuild session_page/bundle from session_page/front_end
 	cd session_page/front_end && $(NODE_WHEEL)/bin/node build.mjs && $(NODE_WHEEL)/bin/node node_modules/typescript/bin/tsc --project .

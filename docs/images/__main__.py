@@ -18,10 +18,12 @@ CODE = HERE.parents[1]
 def main() -> None:
     known = (recording.NAME, *page.CHOSEN)
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*known, []], help="pictures; all of them without a name")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(known)}; all of them without a name")
     parser.add_argument("--shots", type=Path, default=CODE / "build" / "pictures", help="where all pictures go")
     wanted = parser.parse_args()
     names = wanted.names or known
+    if unknown := set(names) - set(known):
+        parser.error(f"there is no picture {', '.join(sorted(unknown))}")
     if recording.NAME in names:
         (HERE / recording.NAME).write_text(recording.draw(CODE), encoding="utf-8")
     chosen = [name for name in page.CHOSEN if name in names]
