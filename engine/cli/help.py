@@ -43,4 +43,5 @@ def help_page(
 def topics() -> dict[str, Path]:
     """Return the files of the pages by their names."""
     folder = next((folder for folder in _FOLDERS if folder.is_dir()), _FOLDERS[0])
-    return {path.stem: path for path in sorted(folder.glob("*.md"))}
+    found = [*sorted(folder.glob("*.md")), *sorted(folder.glob("how-to/*.md"))]
+    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in found}

@@ -49,7 +49,9 @@ def test_the_wheel_holds_every_file_of_our_packages(names: set[str]) -> None:
 
 
 def test_the_wheel_holds_every_page_of_the_documentation(names: set[str]) -> None:
-    pages = {f"engine/pages/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    docs = ROOT / "docs"
+    paths = [*docs.glob("*.md"), *docs.glob("how-to/*.md")]
+    pages = {f"engine/pages/{path.relative_to(docs)}" for path in paths}
     assert {name for name in names if name.startswith("engine/pages/")} == pages
 
 

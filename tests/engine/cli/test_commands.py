@@ -178,7 +178,11 @@ def test_on_a_terminal_a_page_goes_through_the_pager(empty: Home) -> None:
 
 def test_the_pages_are_listed_with_their_titles(empty: Home) -> None:
     lines = empty.run("help").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == [path.stem for path in sorted((ROOT / "docs").glob("*.md"))]
+    tasks = [f"how-to/{path.stem}" for path in sorted((ROOT / "docs" / "how-to").glob("*.md"))]
+    assert [line.split()[0] for line in lines] == [
+        *(path.stem for path in sorted((ROOT / "docs").glob("*.md"))),
+        *tasks,
+    ]
     assert "In scripts" in next(line for line in lines if line.startswith("scripts "))
 
 
