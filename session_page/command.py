@@ -69,6 +69,8 @@ def page(
         async with host:
             try:
                 server = PageServer(host, store, settings.state_dir / DATABASE, host.redactor, listening)
+                if session_id is not None:
+                    server.prepare(session_id)
                 _announce(server, session_id, browser)
                 received.append(await _serve(server))
             except EngineError as error:

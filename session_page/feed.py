@@ -45,6 +45,7 @@ from engine.log.redaction import Redactor, redact_event
 from engine.log.store.locks import owners
 from engine.session.session_json import Comparison, Content, Contents, SessionDocument, encoded
 from session_page.questions import Questions
+from session_page.whole import WholeDocument
 
 POLL_SECONDS: Final = 0.25
 ALIVE_SECONDS: Final = 10.0
@@ -109,6 +110,7 @@ class Feed:
         self._find = find
         self._contents = Contents(store.blob_get, hidden)
         self._document = SessionDocument(session_id, self._contents.text)
+        self._whole = WholeDocument(self._document)
         self._lock = anyio.Lock()
         self._readers: set[_Reader] = set()
         self._opened = anyio.Event()
@@ -251,7 +253,7 @@ class Feed:
     async def whole(self) -> bytes:
         """Return the document without contents, with the state, as JSON."""
         async with self._lock:
-            document = await anyio.to_thread.run_sync(lambda: encoded(self._document.document()))
+            document = await anyio.to_thread.run_sync(self._whole.encode)
         return b'{"document":' + document + b',"state":' + msgspec.json.encode(self.state) + b"}"
 
     async def content(self, digest: str) -> Content | None:

@@ -22,7 +22,7 @@ from uvicorn import Config
 from uvicorn import Server as HttpServer
 
 from engine import Host, Store
-from engine.core.errors import InvalidRequestError
+from engine.core.errors import EngineError, InvalidRequestError
 from engine.core.ids import SessionId
 from engine.log.redaction import Redactor
 from engine.log.store.locks import owners
@@ -111,15 +111,27 @@ class PageServer:
         self._seen: dict[SessionId, float] = {}
         self._opening = anyio.Lock()
         self._tasks: TaskGroup | None = None
+        self._first: SessionId | None = None
         app = PageApp(self.access, Sessions(self._rows, self._feed), self._actions, hidden)
         self._app = Guard(app, self.access, find_peer)
 
     def addresses(self, session_id: SessionId) -> PageAddress:
         """Return the addresses of a session's page, with a new ticket. For `/page`."""
         access = self.access
+        self.prepare(session_id)
         return PageAddress(
             access.address(session=session_id), access.address(ticket=access.ticket(), session=session_id)
         )
+
+    def prepare(self, session_id: SessionId) -> None:
+        """Read a session before a browser asks for it: a long one takes seconds."""
+        self._first = session_id
+        if self._tasks is not None:
+            self._tasks.start_soon(self._read, session_id)
+
+    async def _read(self, session_id: SessionId) -> None:
+        with contextlib.suppress(EngineError):  # whoever asks for it is told
+            await (await self._feed(session_id)).whole()
 
     async def serve(self, stop: anyio.Event) -> None:
         """Serve until `stop` is set.
@@ -131,6 +143,8 @@ class PageServer:
         with self._listening:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
+                if self._first is not None:
+                    tasks.start_soon(self._read, self._first)
                 web = _WebServer(
                     Config(
                         self._app,

@@ -11,7 +11,7 @@ import msgspec
 
 from engine.log.events.session import PlanEntry
 from engine.session.session_json import shapes
-from engine.session.session_json.document import LEFT_OUT
+from engine.session.session_json.fold import LEFT_OUT
 from engine.session.session_json.texts import INLINE
 
 _HEAD: Final = f"""\

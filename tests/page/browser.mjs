@@ -60,6 +60,32 @@ const commands = {
     const { value } = metrics.find(({ name }) => name === "TaskDuration");
     return { usable, busy: value * 1000 };
   },
+  /** Scroll a list from its beginning to its end. Returns the main thread's time for a frame and its longest task, in
+   * ms; tasks of less than 50 ms are no long tasks for the browser, and count as 0. */
+  async scroll({ target }) {
+    const session = await context.newCDPSession(page);
+    await session.send("Performance.enable", { timeDomain: "threadTicks" });
+    const worked = async () => (await session.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value * 1000;
+    const before = await worked();
+    const found = await page.evaluate(async (selector) => {
+      const list = document.querySelector(selector);
+      const tasks = [];
+      const observer = new PerformanceObserver((entries) => tasks.push(...entries.getEntries()));
+      observer.observe({ type: "longtask" });
+      const step = Math.max(list.clientHeight, (list.scrollHeight - list.clientHeight) / 300);
+      let frames = 0;
+      for (let top = 0; top < list.scrollHeight; top += step) {
+        list.scrollTop = top;
+        await new Promise((resolve) => requestAnimationFrame(resolve));
+        frames += 1;
+      }
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      tasks.push(...observer.takeRecords());
+      observer.disconnect();
+      return { frames, longest: Math.max(0, ...tasks.map((task) => task.duration)) };
+    }, target);
+    return { ...found, frame: ((await worked()) - before) / found.frames };
+  },
   async leave() {
     await page.goto("about:blank");
   },

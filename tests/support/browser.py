@@ -101,14 +101,15 @@ class Browser:
 
 
 @contextmanager
-def browser() -> Iterator[Browser]:
-    """Start a browser, or skip the test where it cannot run."""
+def browser(patience: float = 20) -> Iterator[Browser]:
+    """Start a browser that waits at most so many seconds for anything, or skip the test where it cannot run."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         pytest.skip("the browser of these tests exists for Linux on x86-64 alone")
     if not (HOME / "node_modules").exists():
         pytest.skip("tests/page/node_modules is not installed; `make test-all` installs it")
+    environment = {**os.environ, "PATIENCE_MS": str(patience * 1000)}
     with subprocess.Popen(
-        [node(), "browser.mjs"], cwd=HOME, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [node(), "browser.mjs"], cwd=HOME, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
         tab = Browser(process)
         try:

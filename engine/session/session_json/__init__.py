@@ -11,9 +11,20 @@ from ...log.events import Event
 from ...log.redaction import Redactor
 from .contents import Contents
 from .document import SessionDocument
-from .shapes import SCHEMA, Comparison, Content, Patch, Text
+from .shapes import SCHEMA, TABLES, Comparison, Content, Patch, Text
 
-__all__ = ["SCHEMA", "Comparison", "Content", "Contents", "Patch", "SessionDocument", "Text", "encoded", "session_json"]
+__all__ = [
+    "SCHEMA",
+    "TABLES",
+    "Comparison",
+    "Content",
+    "Contents",
+    "Patch",
+    "SessionDocument",
+    "Text",
+    "encoded",
+    "session_json",
+]
 
 
 def session_json(

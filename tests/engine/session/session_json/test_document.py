@@ -34,7 +34,7 @@ from engine.log.redaction import NO_SECRETS, Redactor
 from engine.log.timeline import Cell, Timeline
 from engine.session.session_json import SessionDocument, encoded, session_json
 from engine.session.session_json.contents import BINARY, MISSING, SECRET, Contents
-from engine.session.session_json.document import LEFT_OUT
+from engine.session.session_json.fold import LEFT_OUT
 from engine.session.session_json.shapes import TABLES
 from engine.session.session_json.texts import INLINE
 from tests.support.fixed import FixedClock
