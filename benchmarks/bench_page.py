@@ -41,7 +41,7 @@ FRAME: Final = 1 / 60
 LONG_TASK: Final = 0.050
 """A task that takes longer can be noticed: what browsers call a long task."""
 ROUNDS: Final = 7
-EVENTS: Final = 15
+EVENTS: Final = 20
 TURNS: Final = 100
 WAIT: Final = 0.2
 ROW: Final = "#timeline-list .row"
@@ -187,6 +187,7 @@ def _delays(
 ) -> list[float]:
     tab.command("open", url=address)
     tab.command("wait", target=".activity:has-text('live'), .activity:has-text('read only')")
+    tab.command("evaluate", expression="document.querySelector('#timeline-list').scrollTop = 1e9")
     tab.command("evaluate", expression=f"(() => {{ {_SEEN} }})()")
     for number in range(count):
         client.prompt(session, f"'{word} {number}'")

@@ -169,9 +169,8 @@ class Actions:
         session = self.find(feed)
         if session is None:
             session = await self._host.sessions.load(feed.session_id)
-            session.attach(feed.questions, forms=feed.questions)
             self._opened_here.add(feed.session_id)
-            feed.opened()
+            feed.ask(session, is_own=True)
         return session
 
     async def close(self, feed: Feed) -> bool:

@@ -65,6 +65,7 @@ class State(Struct, frozen=True, kw_only=True):
     acts: bool
     why_not: str = ""
     is_here: bool = False
+    is_shared: bool = False
     is_busy: bool = False
     progress: str = ""
     questions: tuple[Any, ...] = ()
@@ -117,6 +118,9 @@ class Feed:
         self._end = ""
         self._progress = ""
         self._held_by: int | None = None
+        self._asked: Session | None = None
+        self._is_own = False
+        self._stop_asking: Callable[[], None] = lambda: None
         self._closed: Session | None = None
         """A session that has been closed, and may not be forgotten yet."""
 
@@ -186,19 +190,30 @@ class Feed:
         return None if pid == os.getpid() else pid
 
     async def _follow_open(self, session: Session) -> None:
+        self.ask(session)
         subscription = session.subscribe()
-        await self.read()
-        self._tell()
-        async for batch in subscription.batches(_PACE):
-            if any(isinstance(item, Event) for item in batch):
-                await self.read()
-            self._take(batch)
+        try:
+            await self.read()
             self._tell()
+            async for batch in subscription.batches(_PACE):
+                if any(isinstance(item, Event) for item in batch):
+                    await self.read()
+                self._take(batch)
+                self._tell()
+        finally:
+            self._asked, stop = None, self._stop_asking
+            stop()
         self._progress, self._closed = "", session
 
-    def opened(self) -> None:
-        """The session has just been opened in this process, or closed."""
-        self._opened.set()
+    def ask(self, session: Session, *, is_own: bool = False) -> None:
+        """Show the questions of this session, which is open in this process, to the readers too.
+
+        It is their own if an action has opened it, so that nobody else is asked.
+        """
+        if self._asked is not session:
+            self._asked, self._stop_asking = session, session.ask_also(self.questions)
+            self._is_own = is_own
+            self._opened.set()
 
     def leave(self) -> None:
         """End it, because nobody looks at it."""
@@ -245,6 +260,7 @@ class Feed:
             acts=not why_not,
             why_not=self._hidden.redact(why_not),
             is_here=session is not None,
+            is_shared=session is not None and not self._is_own,
             is_busy=session is not None and session.is_busy,
             progress=self._progress,
             questions=tuple(self.questions.shown),

@@ -1,7 +1,7 @@
 """The questions of a session that are answered on its page: permissions, and forms.
 
-A question waits until a reader of the page answers it, however many pages show it, or until its turn ends. What is
-shown has no secrets. Must not know HTTP.
+A question waits until a reader of the page answers it, however many pages show it, until somebody else has answered it,
+such as the user of an editor, or until its turn ends. What is shown has no secrets. Must not know HTTP.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from anyio.abc import TaskGroup
@@ -25,6 +25,7 @@ from ..log.events.conversation import PromptKind
 from ..log.events.session import PromptQueued, PromptWithdrawn
 from ..log.forms import Forms
 from ..log.permissions import Permissions
+from .askers import Asker, Askers
 from .journal import CommandRow
 from .parts import SessionParts
 from .requests import Ticket, turn_end
@@ -49,7 +50,8 @@ class RequestQueue:
         self._commands: CustomCommands | None = None
         self._is_listed = False
         self._tasks: TaskGroup | None = None
-        self._attached: tuple[Permissions | None, Editor | None, Forms | None] = (None, None, None)
+        self._askers = Askers()
+        self._editor: Editor | None = None
         self._waiting: deque[Ticket] = deque()
         self._running: Ticket | None = None
         self._steering: list[Ticket] = []
@@ -66,7 +68,7 @@ class RequestQueue:
             from .serving import RequestServer  # of the prompt stage
 
             self._server = RequestServer(self._parts, self._waiting, self.commands)
-            self._server.runtime.attach(*self._attached)
+            self._pass_on()
             self.connect()
             if self._tasks is not None:
                 self._tasks.start_soon(self._server.runtime.prepare)
@@ -93,9 +95,24 @@ class RequestQueue:
 
     def attach(self, permissions: Permissions | None, editor: Editor | None, forms: Forms | None) -> None:
         """Set whom questions go to, whose unsaved texts replace the disk's, and who is asked for answers."""
-        self._attached = (permissions, editor, forms)
+        self._editor = editor
+        self._askers.attach(permissions, forms)
+        self._pass_on()
+
+    def ask_also(self, asker: Asker) -> Callable[[], None]:
+        """Ask this one each question, too; return what ends that."""
+        self._askers.join(asker)
+        self._pass_on()
+
+        def leave() -> None:
+            self._askers.leave(asker)
+            self._pass_on()
+
+        return leave
+
+    def _pass_on(self) -> None:
         if self._server is not None:
-            self._server.runtime.attach(*self._attached)
+            self._server.runtime.attach(self._askers.permissions, self._editor, self._askers.forms)
 
     def start(self, tasks: TaskGroup) -> None:
         """Start serving requests."""

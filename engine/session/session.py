@@ -6,7 +6,7 @@ It has three parts: the log with its folds (`parts`), the queue of requests (`qu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, cast
 
 import anyio
@@ -35,6 +35,7 @@ from ..log.forms import Forms
 from ..log.permissions import Permissions
 from ..log.timeline import Cell
 from ..log.user_message import Composed, compose
+from .askers import Asker
 from .cancellation import shielded
 from .directories import Spellings, additional, check_working_directory, spelled
 from .journal import CommandRow, ModelsListed, Subscription
@@ -256,6 +257,13 @@ class Session:
         Without `permissions` every question is rejected; without `forms` `ask` has no answer.
         """
         self._requests.attach(permissions, editor, forms)
+
+    def ask_also(self, asker: Asker) -> Callable[[], None]:
+        """Ask this one each question too, also one that waits already; return what ends that.
+
+        The first answer counts. The others' waits are cancelled, which withdraws the question there.
+        """
+        return self._requests.ask_also(asker)
 
     def accept(self, said: str | Sequence[str | Attachment | GivenPicture], wanted: PromptKind | None = None) -> Ticket:
         """Take a prompt. Nothing is awaited, so a cancel that is read later finds it.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.browser import browser, lacking
 from tests.support.node import node
 
 pytestmark = pytest.mark.slow
@@ -16,7 +17,7 @@ FRONT_END = Path(__file__).parents[2] / "session_page" / "front_end"
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     if not (FRONT_END / "node_modules").exists():
-        pytest.skip("session_page/front_end/node_modules is not installed; `make test-all` installs it")
+        lacking("session_page/front_end/node_modules is not installed; `make test-all` installs it")
     return subprocess.run([node(), *arguments], cwd=FRONT_END, capture_output=True, text=True, timeout=120)
 
 
@@ -35,3 +36,13 @@ def test_old_bundle_is_named(tmp_path: Path) -> None:
     built = _run("build.mjs", "--check", "--out", str(tmp_path))
     assert built.returncode == 1
     assert f"{tmp_path / 'page.js'} is out of date" in built.stderr
+
+
+def test_required_tests_are_not_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.support.browser.HOME", tmp_path)
+    monkeypatch.delenv("REWINDOW_PAGE_REQUIRED", raising=False)
+    with pytest.raises(pytest.skip.Exception), browser():
+        pass
+    monkeypatch.setenv("REWINDOW_PAGE_REQUIRED", "1")
+    with pytest.raises(pytest.fail.Exception), browser():
+        pass

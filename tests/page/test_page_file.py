@@ -5,45 +5,18 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from tests.support.browser import SIZES, VIEWS, Browser, many, recorded, write_page
 from tests.support.page_sessions import HOSTILE
+from tests.support.shown_page import ROW, WORDS, addresses, go
 
 pytestmark = pytest.mark.slow
 
-ROW = "#timeline-list .row"
-WORDS = {
-    "Timeline": ("statement", "statements"),
-    "Files": ("file", "files"),
-    "Context": ("call", "calls"),
-    "Views": ("view", "handles"),
-    "Requests": ("request", "requests"),
-}
-"""The word of a view in addresses, and the table with its entries."""
 USABLE_MS = {200: 300, 10_000: 1000}
 """What the main thread may work until a page with so many statements can be used."""
-
-
-def _addresses(document: dict[str, Any]) -> list[str]:
-    """The addresses of all views and of all their entries."""
-    session = document["session"]["session_id"]
-    entries = [(word, str(entry["key"])) for word, table in WORDS.values() for entry in document[table]]
-    entries += [("statement", str(item["key"])) for item in document["conversation"] if item["type"] == "user"]
-    entries += [("statement", str(move["key"])) for move in document["moves"]]
-    fixed = ["", *(f"/{word}" for word, _ in WORDS.values()), "/compare", "/search/alert", "/search/data"]
-    return [f"#/{session}{each}" for each in fixed] + [
-        f"#/{session}/{word}/{quote(key, safe='')}" for word, key in entries
-    ]
-
-
-async def _go(tab: Browser, address: str) -> None:
-    await tab.evaluate(f"location.hash = {json.dumps(address)}")
-    await tab.wait("main .split, main .single")
-    await tab.evaluate("new Promise((drawn) => setTimeout(drawn, 20))")
 
 
 async def test_each_statement_is_shown_with_its_facts(tab: Browser, tmp_path: Path) -> None:
@@ -54,7 +27,7 @@ async def test_each_statement_is_shown_with_its_facts(tab: Browser, tmp_path: Pa
         executions = {entry["key"]: entry for entry in document["executions"]}
         changes = {change["key"]: file["name"] for file in document["files"] for change in file["changes"]}
         for statement in document["statements"]:
-            await _go(tab, f"#/{document['session']['session_id']}/statement/{statement['key']}")
+            await go(tab, f"#/{document['session']['session_id']}/statement/{statement['key']}")
             await tab.wait(f"h2:has-text('Statement {statement['index']}')")
             shown = await tab.text("#detail")
             assert statement["source"]["text"].strip() in shown
@@ -77,8 +50,8 @@ async def test_file_has_no_controls_that_act_and_loads_nothing(tab: Browser, tmp
     url = write_page(tmp_path / "page.html", document)
     await tab.open(url)
     await tab.wait(ROW)
-    for address in _addresses(document):
-        await _go(tab, address)
+    for address in addresses(document):
+        await go(tab, address)
         buttons = " ".join(await tab.texts("button:visible"))
         assert not {"Rewind", "Replay", "Edit", "Send", "Switch"} & set(buttons.split())
         assert await tab.count("textarea, #question, .dock") == 0
@@ -91,8 +64,8 @@ async def test_hostile_texts_are_only_text(tab: Browser, tmp_path: Path) -> None
     await tab.open(write_page(tmp_path / "page.html", document))
     await tab.wait(ROW)
     texts = ""
-    for address in _addresses(document):
-        await _go(tab, address)
+    for address in addresses(document):
+        await go(tab, address)
         await tab.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
         # Nothing of the session became an element, an address outside of the page, or a handler.
         assert await tab.count("script") == 2
@@ -197,7 +170,7 @@ async def test_views_can_be_read_by_everybody(tab: Browser, tmp_path: Path, size
             if document[table]:
                 places[word] = f"/{word}/{quote(str(document[table][-1]['key']), safe='')}"
         for place, address in places.items():
-            await _go(tab, f"#/{session}{address}")
+            await go(tab, f"#/{session}{address}")
             await tab.evaluate("new Promise((drawn) => setTimeout(drawn, 200))")
             await tab.shot(f"{name}-{place}-{width}-{'dark' if dark else 'light'}")
             found[f"{name} {place}"] = await tab.do("axe")

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from engine.cli.show import PastCall
-from engine.context.model import ModelSignal, Prompt, StatementAsked, TextDelta
 from engine.core.clock import SystemClock
 from engine.core.errors import SessionInUseError
-from engine.core.ids import SessionId
 from engine.log.redaction import NO_SECRETS
 from engine.log.store import DATABASE
 from engine.log.store.sqlite import SqliteStore
 from session_page.actions import OTHER_BRANCH
 from session_page.app import USED_TICKET
 from session_page.file import write_file
-from tests.support.browser import SIZES, Browser
-from tests.support.models import AnsweringModel
-from tests.support.page_server import Client, served
+from tests.support.browser import Browser
+from tests.support.page_server import served
+from tests.support.shown_page import ROW, answered, ran, seen, shown_page
 
 pytestmark = pytest.mark.slow
 
-ROW = "#timeline-list .row"
 STEPS = (
     ("I write both files.", "write('one.txt', 'first\\n')\nwrite('two.txt', 'first\\n')"),
     ("Now I change both.", "write('one.txt', 'second\\n')\nwrite('two.txt', 'second\\n')\nlen(read('one.txt'))"),
@@ -33,76 +29,11 @@ STEPS = (
 )
 
 
-def _scripted(*steps: tuple[str, str]) -> AnsweringModel:
-    left = list(steps)
-
-    def answer(_: Prompt) -> Sequence[ModelSignal]:
-        words, source = left.pop(0) if left else ("Done.", "")
-        return [TextDelta(words), StatementAsked(source)] if source else [TextDelta(words)]
-
-    return AnsweringModel(answer)
-
-
-@asynccontextmanager
-async def _page(
-    tab: Browser, place: Path, *sources: str, steps: Sequence[tuple[str, str]] = ()
-) -> AsyncIterator[tuple[Client, SessionId]]:
-    """A browser that shows a session which ran `sources`, in processes of its own. It asks about each file change."""
-    project = place / "project"
-    project.mkdir()
-    async with served(place / "state", model=_scripted(*steps) if steps else None, environments=None) as (client, host):
-        session = await host.sessions.create(str(project))
-        session.set_option("ask_about", "acts")
-        for source in sources:
-            await session.cell(source)
-        await host.sessions.close(session.session_id)
-        await tab.open(client.server.access.address(token=client.token, session=session.session_id))
-        await tab.wait(ROW)
-        try:
-            yield client, session.session_id
-            assert await tab.problems() == []
-        finally:
-            await tab.do("leave")  # so that no connection outlives the server
-
-
-async def _ran(client: Client, session: SessionId, count: int) -> None:
-    """Wait until that many statements have run."""
-    async with client.live(session, 0, "test") as messages:
-        ended: set[int] = set()
-        async for message in messages:
-            executions = message.get("changes", {}).get("executions", ())
-            ended |= {each["key"] for each in executions if each["status"] != "running"}
-            if len(ended) >= count:
-                return
-
-
-async def _seen(tab: Browser, name: str) -> None:
-    """Look at the page as it is: anybody can read it, at both sizes."""
-    for width, height in reversed(SIZES):
-        await tab.do("resize", width=width, height=height)
-        await tab.shot(f"{name}-{width}-light")
-        assert await tab.do("axe") == []
-        assert not await tab.evaluate("document.documentElement.scrollWidth > innerWidth")
-
-
-async def _answered(tab: Browser, *, shot: str = "") -> str:
-    """Allow what is asked, and return the question."""
-    await tab.wait("#question")
-    if shot:
-        await _seen(tab, shot)
-    question = await tab.text("#question")
-    marked = await tab.evaluate("document.querySelector('#question').dataset.seen = '1'")
-    assert marked == "1"
-    await tab.click("#question button.primary")
-    await tab.wait("#question[data-seen]", "detached")
-    return question
-
-
 async def test_prompt_asks_and_rewind_restores_files(tab: Browser, tmp_path: Path) -> None:
-    async with _page(tab, tmp_path, "write('one.txt', 'zero\\n')", steps=STEPS) as (client, session):
+    async with shown_page(tab, tmp_path, "write('one.txt', 'zero\\n')", steps=STEPS) as (client, session):
         await tab.fill("#prompt", "Write two files, then change them.")
         await tab.press("Enter")
-        questions = [await _answered(tab, shot="question"), *[await _answered(tab) for _ in range(3)]]
+        questions = [await answered(tab, shot="question"), *[await answered(tab) for _ in range(3)]]
         await tab.wait(f"{ROW}:has-text('second') .status-ok")
         await tab.wait(".activity:has-text('live')")
         # Each question shows the change that it is about.
@@ -117,7 +48,7 @@ async def test_prompt_asks_and_rewind_restores_files(tab: Browser, tmp_path: Pat
         await tab.click("text=Rewind to here")
         await tab.wait("dialog .paths li")
         assert sorted(map(str.strip, await tab.texts("dialog .paths li"))) == ["one.txt", "two.txt"]
-        await _seen(tab, "rewind")
+        await seen(tab, "rewind")
         await tab.click("dialog button.primary")
         await tab.wait("dialog", "detached")
         await tab.wait(f"{ROW}:has-text('Went back to statement 2')")
@@ -131,11 +62,11 @@ async def test_prompt_asks_and_rewind_restores_files(tab: Browser, tmp_path: Pat
 
 async def test_edit_shows_differences_and_switch_goes_back(tab: Browser, tmp_path: Path) -> None:
     sources = ("number = 2", "print(number * 10)", "number + 1")
-    async with _page(tab, tmp_path, *sources) as (client, session):
+    async with shown_page(tab, tmp_path, *sources) as (client, session):
         await tab.click(f"{ROW}:has-text('number = 2')")
         await tab.click("text=Edit and run on")
         await tab.fill("dialog textarea", "number = 7")
-        await _seen(tab, "edit")
+        await seen(tab, "edit")
         await tab.click("dialog button.primary")
         await tab.wait("dialog h2:has-text('Report')")
         await tab.press("Escape")
@@ -162,19 +93,19 @@ async def test_edit_shows_differences_and_switch_goes_back(tab: Browser, tmp_pat
 
 async def test_output_streams_and_cancel_ends_it(tab: Browser, tmp_path: Path) -> None:
     source = "import time\nprint('begun', flush=True)\nwhile True: time.sleep(0.05)"
-    async with _page(tab, tmp_path, "1", steps=(("I wait.", source),)):
+    async with shown_page(tab, tmp_path, "1", steps=(("I wait.", source),)):
         await tab.fill("#prompt", "Wait.")
         await tab.press("Enter")
         await tab.wait(".running pre:has-text('begun')")
         await tab.wait(f"{ROW} .status-running")
-        await _seen(tab, "running")
+        await seen(tab, "running")
         await tab.click("button.danger:has-text('Cancel')")
         await tab.wait(f"{ROW} .status-cancelled")
         await tab.wait(".running", "detached")
 
 
 async def test_refusal_is_shown_as_a_sentence(tab: Browser, tmp_path: Path) -> None:
-    async with _page(tab, tmp_path, "1", "2") as (client, session):
+    async with shown_page(tab, tmp_path, "1", "2") as (client, session):
         await tab.click(f"{ROW} >> nth=0")
         await tab.click("text=Rewind to here")
         await tab.wait("dialog button.primary:not([disabled])")
@@ -186,18 +117,18 @@ async def test_refusal_is_shown_as_a_sentence(tab: Browser, tmp_path: Path) -> N
 
 
 async def test_page_catches_up_after_sleep(tab: Browser, tmp_path: Path) -> None:
-    async with _page(tab, tmp_path, "first = 1") as (client, session):
+    async with shown_page(tab, tmp_path, "first = 1") as (client, session):
         await tab.wait(".activity:has-text('live')")
         await tab.do("hide", hidden=True)
         await client.done(session, "prompt", branch="main", text="second = 2")
-        await _ran(client, session, 2)
+        await ran(client, session, 2)
         assert await tab.count(f"{ROW}:has-text('second = 2')") == 0
         await tab.do("hide", hidden=False)
         await tab.wait(f"{ROW}:has-text('second = 2') .status-ok")
 
 
 async def test_token_leaves_the_address(tab: Browser, tmp_path: Path) -> None:
-    async with _page(tab, tmp_path, "1") as (client, session):
+    async with shown_page(tab, tmp_path, "1") as (client, session):
         access = client.server.access
         assert await tab.do("url") == f"{client.base}/#/{session}"
         assert client.token not in "".join(await tab.do("requests"))
@@ -219,7 +150,7 @@ async def test_token_leaves_the_address(tab: Browser, tmp_path: Path) -> None:
 
 
 async def test_list_leads_to_a_session(tab: Browser, tmp_path: Path) -> None:
-    async with _page(tab, tmp_path, "'found'") as (client, session):
+    async with shown_page(tab, tmp_path, "'found'") as (client, session):
         await tab.click(".brand")
         await tab.wait("#sessions-list .row")
         assert str(tmp_path / "project") in await tab.text("#sessions-list .row")
@@ -235,7 +166,7 @@ async def test_list_leads_to_a_session(tab: Browser, tmp_path: Path) -> None:
 
 async def test_call_is_shown_as_the_command_prints_it(tab: Browser, tmp_path: Path) -> None:
     steps = (("I count \u00e4\u20ac.", "print('a\\tb\\n' * 200)\nlen('<b>&amp;</b>')"), ("Done.", ""))
-    async with _page(tab, tmp_path, "1", steps=steps) as (client, session):
+    async with shown_page(tab, tmp_path, "1", steps=steps) as (client, session):
         await tab.fill("#prompt", "Count: <b>&amp;</b>")
         await tab.press("Enter")
         await tab.press("Escape", "3")
@@ -253,7 +184,7 @@ async def test_call_is_shown_as_the_command_prints_it(tab: Browser, tmp_path: Pa
 
 async def test_file_shows_what_the_page_shows(tab: Browser, tmp_path: Path) -> None:
     sources = ("number = 2", "write('one.txt', str(number))", "number + 1")
-    async with _page(tab, tmp_path, *sources) as (client, session):
+    async with shown_page(tab, tmp_path, *sources) as (client, session):
         await client.done(session, "rewind", branch="main", statement=2)
         await client.done(session, "edit", branch="b1", statement=1, source="number = 5", mode="live")
         await tab.wait(f"{ROW}:has-text('number = 5') .status-ok")

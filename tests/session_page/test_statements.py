@@ -101,7 +101,6 @@ async def test_statement_cannot_answer_a_question(tmp_path: Path, monkeypatch: p
         session = await host.sessions.create(str(place))
         name = session.session_id
         questions = (await client.server._feed(name)).questions
-        session.attach(questions)
         await session.cell(filled(ATTACK + THREAD, client, session=name))
         ticket = session.accept("go")
         async with client.live(name, 0) as messages:

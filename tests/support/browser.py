@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import anyio.to_thread
 import pytest
@@ -28,6 +28,8 @@ VIEWS: Final = ("Timeline", "Files", "Context", "Views", "Requests", "Compare")
 SIZES: Final = ((1440, 900), (400, 800))
 SHOTS: Final = "REWINDOW_PAGE_SHOTS"
 """The variable with a folder for screenshots; without it none are taken."""
+REQUIRED: Final = "REWINDOW_PAGE_REQUIRED"
+"""The variable that forbids to skip these tests, for continuous integration."""
 
 
 class BrowserError(AssertionError):
@@ -100,13 +102,20 @@ class Browser:
             await self.do("shot", path=str(Path(folder) / f"{name}.png"))
 
 
+def lacking(what: str) -> NoReturn:
+    """Skip a test that lacks something of the page's tests, or fail where these must run."""
+    if os.environ.get(REQUIRED):
+        pytest.fail(f"{what}, and {REQUIRED} is set")
+    pytest.skip(what)
+
+
 @contextmanager
 def browser(patience: float = 20) -> Iterator[Browser]:
     """Start a browser that waits at most so many seconds for anything, or skip the test where it cannot run."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
-        pytest.skip("the browser of these tests exists for Linux on x86-64 alone")
+        lacking("the browser of these tests exists for Linux on x86-64 alone")
     if not (HOME / "node_modules").exists():
-        pytest.skip("tests/page/node_modules is not installed; `make test-all` installs it")
+        lacking("tests/page/node_modules is not installed; `make test-all` installs it")
     environment = {**os.environ, "PATIENCE_MS": str(patience * 1000)}
     with subprocess.Popen(
         [node(), "browser.mjs"], cwd=HOME, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment

@@ -15,6 +15,7 @@ import { firstLine, Said, StatementLink } from "./words";
 export const PROMPT = "prompt";
 export const QUESTION = "question";
 const LAST_LINES = 8;
+const MOST_RADIOS = 8;
 
 export function Dock(): JSX.Element | null {
   const page = usePage();
@@ -161,6 +162,7 @@ function QuestionPanel({ question, more }: { question: Question; more: number })
       <p class="facts">
         {statement && <StatementLink statement={statement} />}
         {question.cwd && <span>in <Line text={question.cwd} /></span>}
+        {page.state?.is_shared && <span>also asked where the session was opened; the first answer counts</span>}
         {more > 0 && <span>{count(more, "more question")} after this</span>}
       </p>
     </>
@@ -290,6 +292,27 @@ function FieldInput({ field, value, onChange }: { field: Field; value: unknown; 
     );
   }
   const isNumber = field.type === "number" || field.type === "integer";
+  if (field.is_open ? field.choices.length : field.choices.length > 0 && field.choices.length <= MOST_RADIOS) {
+    const isOther = value !== undefined && !field.choices.some((choice) => choice.value === value);
+    return (
+      <fieldset class="field">
+        <legend>{label}{field.is_required && " (required)"}</legend>
+        {description}
+        {field.choices.map((choice) => (
+          <label class="check">
+            <input type="radio" name={id} checked={choice.value === value} onChange={() => onChange(choice.value)} />
+            <Line text={choice.title || choice.value} />
+          </label>
+        ))}
+        {field.is_open && (
+          <label class="other">
+            <span class="visually-hidden">Another answer</span>
+            <input id={id} placeholder="Another answer" value={isOther ? String(value) : ""} onInput={(event) => onChange(event.currentTarget.value || undefined)} />
+          </label>
+        )}
+      </fieldset>
+    );
+  }
   return (
     <label class="field" for={id}>
       <span>{label}{field.is_required && " (required)"}</span>

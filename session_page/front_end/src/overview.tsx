@@ -31,7 +31,7 @@ export function Overview(): JSX.Element {
           {!page.file && <CopyButton label="Copy command for a terminal" text={() => `rewindow run ${page.sessionId}`} />}
         </div>
       </header>
-      {page.about && <FileNote />}
+      {page.about && <div class="file-note"><FileNote /></div>}
       <Legend />
       {(head.plan?.length ?? 0) > 0 && (
         <Section title="Plan">

@@ -24,6 +24,8 @@ export interface State {
   acts: boolean;
   why_not: string;
   is_here: boolean;
+  /** The program that opened the session asks its questions, too. */
+  is_shared: boolean;
   is_busy: boolean;
   progress: string;
   questions: Question[];

@@ -42,6 +42,7 @@ export function TimelineView(): JSX.Element {
             onEnter={focusDetail}
             keyOf={(index) => `${rows[index]!.type}-${rows[index]!.key}`}
             rowClass={(index) => classOf(page, session, rows[index]!)}
+            follows={!page.file}
             atEnd={!page.file && session.head.is_running === true}
             render={(index) => <TimelineRow timeline={timeline} index={index} />}
           />

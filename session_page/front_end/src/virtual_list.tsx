@@ -21,7 +21,9 @@ export interface VirtualListProps {
   /** A class of a row's element. */
   rowClass?: (row: number) => string;
   keyOf: (row: number) => string;
-  /** Whether the list shows its end, and new rows as they come. */
+  /** Whether new rows are shown as they come, if the end is in sight. */
+  follows?: boolean;
+  /** Whether it begins at its end. */
   atEnd?: boolean;
   id: string;
 }
@@ -31,7 +33,7 @@ export function VirtualList(props: VirtualListProps): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const [seen, setSeen] = useState(900);
-  const follows = useRef(props.atEnd ?? false);
+  const known = useRef(props.atEnd ? -1 : rows);
 
   useLayoutEffect(() => {
     const element = box.current!;
@@ -44,7 +46,10 @@ export function VirtualList(props: VirtualListProps): JSX.Element {
 
   useLayoutEffect(() => {
     const element = box.current!;
-    if (follows.current) element.scrollTop = rows * height;
+    const before = known.current;
+    known.current = rows;
+    const sawEnd = element.scrollTop + element.clientHeight >= before * height - height;
+    if (before < 0 || (props.follows && rows > before && sawEnd)) element.scrollTop = rows * height;
   }, [rows]);
 
   useLayoutEffect(() => {
@@ -56,13 +61,19 @@ export function VirtualList(props: VirtualListProps): JSX.Element {
   }, [chosen, seen]);
 
   const onScroll = (): void => {
-    const element = box.current!;
-    setTop(element.scrollTop);
-    follows.current = (props.atEnd ?? false) && element.scrollTop + element.clientHeight >= rows * height - height;
+    setTop(box.current!.scrollTop);
   };
 
   const first = Math.max(0, Math.floor(top / height) - MARGIN);
   const last = Math.min(rows, Math.ceil((top + seen) / height) + MARGIN);
+  // While it only scrolls its props are the same, and so are the rows that stay in sight.
+  const drawn = useRef<{ props: VirtualListProps; rows: Map<number, JSX.Element> }>({ props, rows: new Map() });
+  if (drawn.current.props !== props) drawn.current = { props, rows: new Map() };
+  const rowAt = (row: number): JSX.Element => {
+    let element = drawn.current.rows.get(row);
+    if (!element) drawn.current.rows.set(row, (element = drawRow(props, row)));
+    return element;
+  };
   const shown = Array.from({ length: Math.max(0, last - first) }, (_, index) => first + index);
   const isShown = chosen >= first && chosen < last;
   return (
@@ -89,25 +100,30 @@ export function VirtualList(props: VirtualListProps): JSX.Element {
       }}
     >
       <div role="presentation" class="list-space" style={{ height: `${rows * height}px` }}>
-        {shown.map((row) => (
-          <div
-            key={props.keyOf(row)}
-            id={`${props.id}-${row}`}
-            role="option"
-            aria-selected={row === chosen}
-            aria-setsize={rows}
-            aria-posinset={row + 1}
-            class={`row ${props.rowClass?.(row) ?? ""} ${row === chosen ? "chosen" : ""}`}
-            style={{ height: `${height}px`, transform: `translateY(${row * height}px)` }}
-            onClick={() => {
-              props.onChoose(row);
-              props.onOpen?.(row);
-            }}
-          >
-            {props.render(row)}
-          </div>
-        ))}
+        {shown.map(rowAt)}
       </div>
+    </div>
+  );
+}
+
+function drawRow(props: VirtualListProps, row: number): JSX.Element {
+  const { rows, height, chosen } = props;
+  return (
+    <div
+      key={props.keyOf(row)}
+      id={`${props.id}-${row}`}
+      role="option"
+      aria-selected={row === chosen}
+      aria-setsize={rows}
+      aria-posinset={row + 1}
+      class={`row ${props.rowClass?.(row) ?? ""} ${row === chosen ? "chosen" : ""}`}
+      style={{ height: `${height}px`, transform: `translateY(${row * height}px)` }}
+      onClick={() => {
+        props.onChoose(row);
+        props.onOpen?.(row);
+      }}
+    >
+      {props.render(row)}
     </div>
   );
 }
