@@ -29,6 +29,20 @@ const commands = {
     });
     context.setDefaultTimeout(PATIENCE_MS);
     page = await context.newPage();
+    // What a click can be meant for, and what was copied.
+    await page.addInitScript(() => {
+      globalThis.clickable = new Set();
+      const add = EventTarget.prototype.addEventListener;
+      EventTarget.prototype.addEventListener = function (type, ...rest) {
+        if (type === "click") globalThis.clickable.add(this);
+        return add.call(this, type, ...rest);
+      };
+      if (globalThis.Clipboard) {
+        Clipboard.prototype.writeText = async (text) => {
+          globalThis.copied = text;
+        };
+      }
+    });
     problems.length = 0;
     requests.length = 0;
     page.on("pageerror", (error) => problems.push(`error: ${error.stack ?? error.message}`));

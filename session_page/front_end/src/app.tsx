@@ -11,7 +11,7 @@ import { FilesView, LIST as FILES } from "./files";
 import { HandlesView, LIST as HANDLES } from "./handles";
 import { Icon } from "./icons";
 import { type Page, type Theme, usePage } from "./page_state";
-import { LIST as REQUESTS, RequestsView } from "./requests";
+import { LIST as REQUESTS, requestsOn, RequestsView } from "./requests";
 import { addressOf, type ViewName } from "./route";
 import { escaped, Line } from "./visible";
 import { LIST as RESULTS, SearchView } from "./search";
@@ -25,7 +25,7 @@ const TABS: { view: ViewName; title: string; list: string; count: (page: Page) =
   { view: "files", title: "Files", list: FILES, count: (page) => page.session!.tables.files.length },
   { view: "context", title: "Context", list: CALLS, count: (page) => page.session!.tables.calls.length },
   { view: "views", title: "Views", list: HANDLES, count: (page) => page.session!.tables.handles.length },
-  { view: "requests", title: "Requests", list: REQUESTS, count: (page) => page.session!.tables.requests.length },
+  { view: "requests", title: "Requests", list: REQUESTS, count: (page) => requestsOn(page.session!, "").length },
   { view: "compare", title: "Compare", list: "", count: (page) => page.session!.tables.branches.length },
 ];
 

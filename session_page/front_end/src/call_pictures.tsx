@@ -57,15 +57,15 @@ const NAMES: Record<string, string> = {
   "bar-cached": "read from cache",
   "bar-read": "read",
   "bar-written": "written",
-  "bar-shared": "sent, as in the call before",
-  "bar-used": "sent, new",
+  "bar-shared": "same as before",
+  "bar-used": "new",
 };
 
 /** Tokens of each call over the session, and the cost so far where prices are known. */
 export function CallPlot({ calls, chosen, onChoose }: { calls: CallEntry[]; chosen: number; onChoose: (row: number) => void }): JSX.Element {
   const bars = useMemo(() => barsOf(calls), [calls]);
   const most = bars.reduce((max, bar) => Math.max(max, bar.parts.reduce((sum, part) => sum + part.value, 0)), 1);
-  const width = 100 / Math.max(bars.length, 12);
+  const width = 100 / Math.max(bars.length, 8);
   const used = [...new Set(bars.flatMap((bar) => bar.parts.map((part) => part.className)))];
   const cost = bars.reduce((sum, bar) => sum + bar.cost, 0);
   let soFar = 0;
@@ -158,7 +158,6 @@ export function Treemap({ call }: { call: CallEntry }): JSX.Element | null {
   const shown = handles.reduce((sum, entry) => sum + entry.tokens, 0);
   const bySection = sections.map(([name, tokens], index) => ({ name, tokens, className: `part-${index % 8}` }));
   const byHandle = handles.map((entry, index) => ({ name: entry.name || entry.title || entry.handle, tokens: entry.tokens, className: `part-${(index + 3) % 8}` }));
-  const rest = Math.max(0, call.used - shown);
   return (
     <Section title="Tokens" extra={number(call.used)}>
       <div class="treemaps">
@@ -166,10 +165,10 @@ export function Treemap({ call }: { call: CallEntry }): JSX.Element | null {
           <figcaption>By section</figcaption>
           <Areas parts={bySection} label="Tokens by section" />
         </figure>
-        {byHandle.length > 0 && (
+        {byHandle.length > 1 && (
           <figure>
-            <figcaption>By view and group</figcaption>
-            <Areas parts={[...byHandle, { name: "everything else", tokens: rest, className: "part-rest" }]} label="Tokens by view and group" />
+            <figcaption>By view and group: {number(shown)} of {number(call.used)}</figcaption>
+            <Areas parts={byHandle} label="Tokens by view and group" />
           </figure>
         )}
       </div>

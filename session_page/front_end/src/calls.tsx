@@ -11,7 +11,7 @@ import { ContentBlock, TextBlock } from "./blocks";
 import { count, Line } from "./visible";
 import type { CallEntry, MessageEntry } from "./session_json";
 import { focusDetail, Split } from "./split";
-import { BranchName, CopyButton, dollars, Empty, Fact, number, Section, StatementLink, Time } from "./words";
+import { BranchName, CopyButton, CopyLink, dollars, Empty, Fact, number, Section, StatementLink, Time } from "./words";
 import { VirtualList } from "./virtual_list";
 
 export const LIST = "calls-list";
@@ -22,10 +22,11 @@ export function CallsView(): JSX.Element {
   const calls = session.derived(`calls ${page.branch}`, () =>
     session.tables.calls.filter((call) => !page.branch || session.isOn(page.branch, { branch: call.branch, key: call.position })),
   );
-  const chosen = calls.findIndex((call) => String(call.key) === page.route.entry);
+  const found = calls.findIndex((call) => String(call.key) === page.route.entry);
+  const chosen = found < 0 && !page.route.entry ? calls.length - 1 : found;
   const call = calls[chosen] ?? session.call(Number(page.route.entry));
   const most = session.derived(`most ${page.branch}`, () => calls.reduce((max, entry) => Math.max(max, entry.used), 1));
-  const choose = (row: number): void => page.go({ entry: String(calls[row]!.key) }, chosen >= 0);
+  const choose = (row: number): void => page.go({ entry: String(calls[row]!.key) }, found >= 0);
   return (
     <Split
       name="context"
@@ -94,6 +95,7 @@ function CallDetail({ call }: { call: CallEntry }): JSX.Element {
           {call.answered === false && <span>no answer</span>}
         </p>
         <div class="acts">
+          <CopyLink view="context" entry={String(call.key)} />
           <CopyButton label="Copy as text" text={() => projectionText(page, call)} />
           <button type="button" onClick={() => void projectionText(page, call).then((text) => page.show({ type: "report", title: `Model call ${call.key} as text`, text }), (error: unknown) => page.notice(sentence(error)))}>
             Show as text

@@ -7,6 +7,7 @@ import { usePage, sentence } from "./page_state";
 import type { Comparison } from "./page_types";
 import { Python } from "./python";
 import { count, escaped, Line } from "./visible";
+import { addressOf } from "./route";
 import type { Session } from "./session";
 import { BranchName, Empty, firstLine, Section, StatementLink, StatusIcon, duration } from "./words";
 
@@ -72,7 +73,7 @@ export function CompareView(): JSX.Element {
           </Section>
           <Section title="Files" extra={String(shown.files.length)}>
             {shown.files.length === 0 ? <p class="quiet">No file differs.</p> : (
-              <Sides label="Files that differ" head="File" left={left} right={right} rows={shown.files.map((entry) => [entry.name, entry.left, entry.right] as const)} none="no file" empty="unknown content" />
+              <DifferentFiles left={left} right={right} files={shown.files} />
             )}
           </Section>
         </>
@@ -87,11 +88,12 @@ function chosenBranches(session: Session, entry: string): [string, string] {
     const [left, right] = JSON.parse(entry) as unknown[];
     if (typeof left === "string" && typeof right === "string" && session.branchEntry(left) && session.branchEntry(right)) return [left, right];
   } catch {
-    // Not an entry of ours: the active branch and the newest other one are compared.
+    // Not an entry of ours: the active branch is compared with the first, or that with the newest.
   }
   const names = session.tables.branches.map((branch) => branch.key);
   const left = session.branch;
-  return [left, names.findLast((name) => name !== left) ?? left];
+  const first = names[0]!;
+  return [left, first !== left ? first : (names.findLast((name) => name !== left) ?? left)];
 }
 
 function BranchChoice({ label, names, value, onChange }: { label: string; names: string[]; value: string; onChange: (name: string) => void }): JSX.Element {
@@ -129,8 +131,28 @@ function Own({ name, keys }: { name: string; keys: number[] }): JSX.Element {
   );
 }
 
-function Sides({ label, head, left, right, rows, none, empty = "" }: { label: string; head: string; left: string; right: string; rows: (readonly [string, string | null, string | null])[]; none: string; empty?: string }): JSX.Element {
-  const cell = (value: string | null): JSX.Element => (value === null ? <span class="quiet">{none}</span> : <code><Line text={value || empty} /></code>);
+/** The files that differ, each with a link to its changes. */
+function DifferentFiles({ left, right, files }: { left: string; right: string; files: Comparison["files"] }): JSX.Element {
+  const page = usePage();
+  const side = (name: string, state: string | null, other: string | null): string => (state === null ? `not on ${escaped(name)}` : other === null ? `only on ${escaped(name)}` : "");
+  return (
+    <ul class="plain">
+      {files.map((file) => (
+        <li>
+          {page.session!.file(file.path) ? (
+            <a href={addressOf({ session: page.sessionId, view: "files", entry: file.path })}><Line text={file.name} /></a>
+          ) : (
+            <Line text={file.name} />
+          )}{" "}
+          <span class="quiet">{side(left, file.left, file.right) || side(right, file.right, file.left) || "other content"}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Sides({ label, head, left, right, rows, none }: { label: string; head: string; left: string; right: string; rows: (readonly [string, string | null, string | null])[]; none: string }): JSX.Element {
+  const cell = (value: string | null): JSX.Element => (value === null ? <span class="quiet">{none}</span> : <code><Line text={value} /></code>);
   return (
     <div class="table-scroll" tabIndex={0} role="group" aria-label={label}>
       <table class="sides">

@@ -271,6 +271,12 @@ const ACT_KEYS: [string, string][] = [
   ["e", "edit the chosen statement and run on"],
 ];
 
+const MARKS: [JSX.Element | string, string][] = [
+  ["\u2260", "a later run had other results"],
+  ["\u00d72", "ran twice"],
+  [<><Icon name="file" />1</>, "changed one file"],
+];
+
 function Help(): JSX.Element {
   const page = usePage();
   const close = (): void => {
@@ -284,6 +290,17 @@ function Help(): JSX.Element {
           {[...KEYS, ...(page.file ? [] : ACT_KEYS)].map(([key, text]) => (
             <tr>
               <th scope="row"><kbd>{key}</kbd></th>
+              <td>{text}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <h3>Marks of statements</h3>
+      <table class="keys">
+        <tbody>
+          {MARKS.map(([mark, text]) => (
+            <tr>
+              <th scope="row"><span class="badge">{mark}</span></th>
               <td>{text}</td>
             </tr>
           ))}

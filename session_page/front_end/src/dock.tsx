@@ -119,7 +119,7 @@ function Composer(): JSX.Element {
         }}
       />
       {!state.is_here && (
-        <button type="button" title="Open the session in this server, so that its output and questions come here" onClick={() => page.act({ action: "open" }).catch((error: unknown) => setProblem(sentence(error)))}>
+        <button type="button" class="open-here" title="Open the session in this server, so that its output and questions come here" onClick={() => page.act({ action: "open" }).catch((error: unknown) => setProblem(sentence(error)))}>
           Open here
         </button>
       )}

@@ -26,7 +26,8 @@ export function FilesView(): JSX.Element {
   const files = session.derived(`files ${page.branch}`, () =>
     session.tables.files.filter((file) => changesOf(page, session, file).length > 0).sort((one, other) => (one.name < other.name ? -1 : 1)),
   );
-  const chosen = files.findIndex((file) => file.key === page.route.entry);
+  const found = files.findIndex((file) => file.key === page.route.entry);
+  const chosen = found < 0 && !page.route.entry ? Math.min(0, files.length - 1) : found;
   const file = files[chosen] ?? session.file(page.route.entry);
   return (
     <Split
@@ -40,7 +41,7 @@ export function FilesView(): JSX.Element {
             rows={files.length}
             height={34}
             chosen={chosen}
-            onChoose={(row) => page.go({ entry: files[row]!.key }, chosen >= 0)}
+            onChoose={(row) => page.go({ entry: files[row]!.key }, found >= 0)}
             onEnter={focusDetail}
             keyOf={(row) => files[row]!.key}
             render={(row) => <FileRow file={files[row]!} />}

@@ -16,7 +16,8 @@ export function HandlesView(): JSX.Element {
   const page = usePage();
   const session = page.session!;
   const handles = session.derived(`handles ${page.branch}`, () => session.tables.handles.filter((entry) => !page.branch || session.isOn(page.branch, entry)));
-  const chosen = handles.findIndex((entry) => String(entry.key) === page.route.entry);
+  const found = handles.findIndex((entry) => String(entry.key) === page.route.entry);
+  const chosen = found < 0 && !page.route.entry ? Math.min(0, handles.length - 1) : found;
   const handle = handles[chosen];
   return (
     <Split
@@ -30,7 +31,7 @@ export function HandlesView(): JSX.Element {
             rows={handles.length}
             height={46}
             chosen={chosen}
-            onChoose={(row) => page.go({ entry: String(handles[row]!.key) }, chosen >= 0)}
+            onChoose={(row) => page.go({ entry: String(handles[row]!.key) }, found >= 0)}
             onEnter={focusDetail}
             keyOf={(row) => String(handles[row]!.key)}
             render={(row) => <HandleRow handle={handles[row]!} />}
@@ -81,6 +82,9 @@ function Budget({ handle }: { handle: HandleEntry }): JSX.Element {
   );
 }
 
+const LEVELS = ["text", "outline", "summary", "changes since a model last read it"];
+const UPDATES: Record<string, string> = { Sync: "before each model call", Async: "when a new text is prepared", Periodic: "every 10 seconds", paused: "paused" };
+
 function HandleDetail({ handle }: { handle: HandleEntry }): JSX.Element {
   const page = usePage();
   const session = page.session!;
@@ -101,15 +105,15 @@ function HandleDetail({ handle }: { handle: HandleEntry }): JSX.Element {
         </p>
       </header>
       <dl class="fact-list">
-        <Fact name="Handle"><code><Line text={handle.handle} /></code></Fact>
         {handle.title && <Fact name="Shows"><Line text={handle.title} /></Fact>}
         <Fact name="Tokens"><Budget handle={handle} /></Fact>
-        <Fact name="Level">{handle.level ?? 0}</Fact>
-        {handle.follows && <Fact name="Follows"><Line text={handle.follows} /></Fact>}
+        <Fact name="Level">{handle.level ?? 0}{LEVELS[handle.level ?? 0] && `: ${LEVELS[handle.level ?? 0]}`}</Fact>
+        {handle.follows && <Fact name="Updates">{UPDATES[handle.follows] ?? <Line text={handle.follows} />}</Fact>}
         {handle.state && <Fact name="State"><Line text={handle.state} /></Fact>}
         {handle.line !== undefined && <Fact name="Line">{handle.line}</Fact>}
-        {handle.revision && <Fact name="Revision"><code><Line text={handle.revision} /></code></Fact>}
         <Fact name="Made"><StatementLink statement={statement} /> <Time at={handle.at} /></Fact>
+        <Fact name="Handle"><code><Line text={handle.handle} /></code></Fact>
+        {handle.revision && <Fact name="Revision"><code><Line text={handle.revision} /></code></Fact>}
       </dl>
       {render && (
         <Section title="As a statement last showed it" extra={count(render.tokens, "token")}>

@@ -57,7 +57,14 @@ function rowsOf(session: Session, only: string): Row[] {
     if (only && !isShown(move)) continue;
     rows.push({ type: "move", key: move.key, branch: move.branch, move });
   }
-  return rows.sort((one, other) => one.key - other.key);
+  rows.sort((one, other) => one.key - other.key);
+  // A command that moves is shown as its move.
+  return rows.filter((row, index) => !(row.type === "prompt" && isCommand(row.item) && rows[index + 1]?.type === "move"));
+}
+
+/** Whether a prompt is a slash command. */
+export function isCommand(item: ItemEntry): boolean {
+  return /^\/[a-z]/.test(item.text?.text ?? "");
 }
 
 function lanesOf(session: Session, rows: Row[], rowOf: Map<number, number>): Lane[] {

@@ -15,7 +15,8 @@ export function Legend(): JSX.Element | null {
   const page = usePage();
   const session = page.session!;
   const timeline = timelineOf(session, "");
-  if (timeline.lanes.length < 2) return null;
+  const others = session.tables.branches.map((branch) => branch.key).filter((name) => !timeline.lanes.some((lane) => lane.branch === name));
+  if (timeline.lanes.length + others.length < 2) return null;
   return (
     <ul class="legend">
       {timeline.lanes.map((lane) => (
@@ -25,6 +26,12 @@ export function Legend(): JSX.Element | null {
           </svg>
           <BranchName name={lane.branch} />
           {lane.branch === session.branch && <span class="quiet"> active</span>}
+        </li>
+      ))}
+      {others.map((name) => (
+        <li>
+          <BranchName name={name} />
+          <span class="quiet">{name === session.branch ? "active, " : ""}without statements of its own</span>
         </li>
       ))}
     </ul>

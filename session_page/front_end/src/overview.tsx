@@ -59,16 +59,16 @@ export function Overview(): JSX.Element {
         </dl>
       </Section>
       {(spent.calls ?? 0) > 0 && (
-        <Section title="Spent">
+        <Section title="Tokens and cost">
           <div class="table-scroll" tabIndex={0} role="group" aria-label="Spent by model">
             <table>
               <thead>
                 <tr>
                   <th scope="col">Model</th>
                   <th scope="col" class="n">Calls</th>
-                  <th scope="col" class="n">Read</th>
-                  <th scope="col" class="n">Of it cached</th>
-                  <th scope="col" class="n">Written</th>
+                  <th scope="col" class="n">Input</th>
+                  <th scope="col" class="n">Cached</th>
+                  <th scope="col" class="n">Output</th>
                   <th scope="col" class="n">Cost</th>
                 </tr>
               </thead>

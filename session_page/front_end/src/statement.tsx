@@ -12,7 +12,7 @@ import { Picture, TextBlock } from "./blocks";
 import { count, escaped, Line, visible } from "./visible";
 import { addressOf } from "./route";
 import type { ExecutionEntry, ItemEntry, MoveEntry, OutputEntry, StatementEntry } from "./session_json";
-import { BranchName, bytes, CopyButton, duration, Fact, firstLine, MODES, moveText, Said, Section, StatementLink, STATUS, StatusIcon, Time } from "./words";
+import { BranchName, bytes, CopyButton, CopyLink, duration, Fact, firstLine, MODES, moveText, Said, Section, StatementLink, STATUS, StatusIcon, Time } from "./words";
 
 const BY: Record<StatementEntry["by"], string> = {
   model: "the model",
@@ -104,12 +104,7 @@ function StatementActs({ statement }: { statement: StatementEntry }): JSX.Elemen
           <Icon name="branch" /> Switch to its branch
         </button>
       )}
-      {!page.file && (
-        <CopyButton
-          label="Copy link"
-          text={() => `${location.origin}/${addressOf({ session: page.sessionId, view: "timeline", entry: String(statement.key) })}`}
-        />
-      )}
+      <CopyLink view="timeline" entry={String(statement.key)} />
       <CopyButton label="Copy as Markdown" text={() => statementMarkdown(page, statement, execution)} />
     </div>
   );
@@ -130,7 +125,7 @@ function SideBySide({ executions, statement }: { executions: ExecutionEntry[]; s
               <StatusIcon status={execution.status} />
               <strong>{other ? <StatementLink statement={other}>statement {other.index} on <Line text={other.branch} /></StatementLink> : `${statement.index}.${number}`}</strong>
               <span class="quiet">
-                {[other ? "compared with" : execution.mode ? MODES[execution.mode] : "run", duration(execution.time_ms), execution.counts && !other ? "current" : ""].filter(Boolean).join(" \u00b7 ")}
+                {[other ? "original" : execution.mode ? MODES[execution.mode] : "run", duration(execution.time_ms), execution.counts && !other ? "current" : ""].filter(Boolean).join(" \u00b7 ")}
               </span>
             </header>
             <Divergences execution={execution} />

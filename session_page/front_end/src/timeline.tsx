@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 
 import { Icon } from "./icons";
 import { colorOf } from "./legend";
-import { type Row, type Timeline, timelineOf } from "./lanes";
+import { isCommand, type Row, type Timeline, timelineOf } from "./lanes";
 import { Overview } from "./overview";
 import { type Page, usePage } from "./page_state";
 import { Python } from "./python";
@@ -74,6 +74,8 @@ function MissingEntry({ session }: { session: Session }): JSX.Element {
   const page = usePage();
   const statement = session.statement(Number(page.route.entry));
   if (statement) return <StatementDetail statement={statement} />;
+  const item = session.item(Number(page.route.entry));
+  if (item?.type === "user") return <PromptDetail item={item} />;
   return (
     <Empty title="This entry does not exist">
       <p>The session has no statement, prompt or move at this address.</p>
@@ -83,7 +85,8 @@ function MissingEntry({ session }: { session: Session }): JSX.Element {
 
 function classOf(page: Page, session: Session, row: Row): string {
   const isElsewhere = !page.branch && row.type !== "move" && !session.isOn(session.branch, row);
-  return `row-${row.type}${isElsewhere ? " elsewhere" : ""}`;
+  const isTyped = row.type === "prompt" && isCommand(row.item);
+  return `row-${row.type}${isElsewhere ? " elsewhere" : ""}${isTyped ? " command" : ""}`;
 }
 
 function TimelineRow({ timeline, index }: { timeline: Timeline; index: number }): JSX.Element {

@@ -94,8 +94,10 @@ export function VirtualList(props: VirtualListProps): JSX.Element {
           props.onChoose(next);
         } else if (event.key === "Enter" && chosen >= 0) {
           event.preventDefault();
+          props.onChoose(chosen);
           props.onOpen?.(chosen);
-          props.onEnter?.();
+          // What was chosen has to be drawn first.
+          setTimeout(() => props.onEnter?.());
         }
       }}
     >

@@ -3,7 +3,7 @@
 import type { ComponentChildren, JSX } from "preact";
 
 import { Icon, type IconName } from "./icons";
-import { addressOf } from "./route";
+import { addressOf, type ViewName } from "./route";
 import { type Page, usePage } from "./page_state";
 import { count, escaped, Line, visible } from "./visible";
 import type { ExecutionEntry, MoveEntry, StatementEntry, Text } from "./session_json";
@@ -167,6 +167,13 @@ export function CopyButton({ text, label }: { text: () => string | Promise<strin
       <Icon name="copy" /> {label}
     </button>
   );
+}
+
+/** Copies the address of what is shown; a file has none that others could open. */
+export function CopyLink({ view, entry }: { view: ViewName; entry: string }): JSX.Element | null {
+  const page = usePage();
+  if (page.file) return null;
+  return <CopyButton label="Copy link" text={() => `${location.origin}/${addressOf({ session: page.sessionId, view, entry })}`} />;
 }
 
 export function BranchName({ name }: { name: string }): JSX.Element {
