@@ -34,7 +34,6 @@ OTHER_USER: Final = "This page is another user's."
 NOT_ALLOWED: Final = "The token is missing or wrong. Use the address that `rewindow page` printed."
 _PEERS: Final = {Peer.STATEMENT: STATEMENT, Peer.OTHER_USER: OTHER_USER}
 _SAME_SITE: Final = (b"same-origin", b"none")
-_MOST_PEERS: Final = 1_000
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": SERVED_POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -73,7 +72,11 @@ class Guard:
         self._access = access
         self._find_peer = find_peer
         self._peers: dict[Endpoint, Peer] = {}
-        """By the client's end, as long as the connection is likely to last."""
+        """By the client's end, as long as the connection lasts."""
+
+    def forget(self, client: Endpoint) -> None:
+        """Forget who had the other end of a connection that has ended: its port may get another owner."""
+        self._peers.pop(client, None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -116,8 +119,6 @@ class Guard:
         found = self._peers.get(client)
         if found is None:
             found = await self._find_peer(tuple(scope["server"]), client)
-            if len(self._peers) >= _MOST_PEERS:
-                self._peers.clear()
             if found is Peer.STRANGER:
                 self._peers[client] = found
         return found

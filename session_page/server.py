@@ -20,6 +20,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 from uvicorn import Config
 from uvicorn import Server as HttpServer
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from engine import Host, Store
 from engine.core.errors import EngineError, InvalidRequestError
@@ -157,6 +158,7 @@ class PageServer:
                         date_header=False,
                         timeout_graceful_shutdown=_GRACE_SECONDS,
                         ws="none",
+                        http=_protocol(self._app.forget),
                     )
                 )
                 # Connections that we cut on purpose are no errors, and `app` logs those that are.
@@ -229,6 +231,18 @@ class PageServer:
                 elif now - self._seen.get(session_id, now) > IDLE_SECONDS and await self._actions.close(feed):
                     feed.leave()
                     del self._feeds[session_id], self._seen[session_id]
+
+
+def _protocol(forget: Callable[[Endpoint], None]) -> type[H11Protocol]:
+    """Return a protocol that tells which connections have ended."""
+
+    class Connection(H11Protocol):
+        def connection_lost(self, exc: Exception | None) -> None:
+            if self.client is not None:
+                forget(self.client)
+            super().connection_lost(exc)
+
+    return Connection
 
 
 class _WebServer(HttpServer):

@@ -6,8 +6,10 @@ Each row of `ATTACKS` is one request as an attacker would send it, with the righ
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import socket
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -263,6 +265,40 @@ async def test_each_connection_is_asked_about(tmp_path: Path) -> None:
         statuses = [(await anyio.to_thread.run_sync(sent, place, _with("x", 200)))[0] for _ in range(2)]
         assert statuses == [200, 403]
         assert len(set(asked)) == 2
+
+
+async def test_who_takes_a_port_that_was_a_browsers_is_asked_about(tmp_path: Path) -> None:
+    asked: list[Endpoint] = []
+
+    async def find(_server: Endpoint, client: Endpoint) -> Peer:
+        asked.append(client)
+        return Peer.STATEMENT if len(asked) > 1 else Peer.STRANGER
+
+    async with served(tmp_path, find_peer=find) as (client, _):
+        port = 0
+
+        def statuses(requests: int) -> list[int]:
+            nonlocal port
+            with socket.socket() as connection:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # no TIME_WAIT
+                connection.bind(("127.0.0.1", port))
+                connection.connect(("127.0.0.1", client.server.access.port))
+                port = connection.getsockname()[1]
+                found: list[int] = []
+                for _ in range(requests):
+                    line = f"GET /api/sessions HTTP/1.1\r\nHost: 127.0.0.1:{client.server.access.port}\r\n"
+                    connection.sendall(f"{line}Authorization: Bearer {client.token}\r\n\r\n".encode())
+                    response = http.client.HTTPResponse(connection)
+                    response.begin()
+                    response.read()
+                    found.append(response.status)
+                return found
+
+        assert await anyio.to_thread.run_sync(statuses, 2) == [200, 200]
+        await eventually(lambda: not client.server._app._peers)
+        assert await anyio.to_thread.run_sync(statuses, 1) == [403]
+        assert len(asked) == 2
 
 
 # --- tickets ----------------------------------------------------------------------------------------------------------
