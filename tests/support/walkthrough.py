@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -217,8 +217,11 @@ def _write_program(path: Path, command: list[str]) -> None:
 @contextmanager
 def _place() -> Iterator[Path]:
     """A directory whose path is as long as the one that pages show, so that lines break where they do there."""
-    place = Path("/tmp") / secrets.token_hex(8)[: len(_SHOWN_HOME) - len("/tmp/")]
-    place.mkdir()
+    while True:  # because so short a name may be taken
+        place = Path("/tmp") / secrets.token_hex()[: len(_SHOWN_HOME) - len("/tmp/")]
+        with suppress(FileExistsError):
+            place.mkdir()
+            break
     try:
         yield place
     finally:
