@@ -20,7 +20,7 @@ from engine.core.errors import EngineError, InvalidRequestError, SessionNotFound
 from engine.core.ids import SessionId
 from engine.core.text import printable
 from engine.log.store import DATABASE
-from engine.runtime.system.desktop import browser_program
+from engine.runtime.system.desktop import PLACES, browser_program
 from session_page.assembly import bundle
 from session_page.server import PageServer, listen
 
@@ -29,7 +29,7 @@ ENDS: Final = "Ctrl-C ends it. Whoever has this address can do what you can do i
 OPENED: Final = "A browser shows it."
 _SIGNALLED: Final = 128
 _PASSED: Final = (
-    "BROWSER", "DBUS_SESSION_BUS_ADDRESS", "DESKTOP_SESSION", "DISPLAY", "HOME", "LANG", "LOGNAME", "PATH", "SHELL",
+    "BROWSER", "DBUS_SESSION_BUS_ADDRESS", "DESKTOP_SESSION", "DISPLAY", "HOME", "LANG", "LOGNAME", "SHELL",
     "USER", "WAYLAND_DISPLAY", "WSLENV", "WSL_DISTRO_NAME", "WSL_INTEROP", "XAUTHORITY",
 )  # fmt: skip
 _PASSED_PREFIXES: Final = ("XDG_", "LC_", "GNOME_", "KDE_", "GTK_", "QT_")
@@ -133,6 +133,7 @@ def show(address: str, environ: Mapping[str, str]) -> bool:
     if program is None:
         return False
     passed = {name: value for name, value in environ.items() if name in _PASSED or name.startswith(_PASSED_PREFIXES)}
+    passed["PATH"] = PLACES
     try:
         subprocess.Popen(  # noqa: S603 -- a program of the desktop, with an address of ours
             [program, address],

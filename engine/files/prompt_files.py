@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from msgspec import Struct
 
-from ..core.text import cut_line, first_line, legible_line, plural
+from ..core.text import cut_line, first_line, legible_line, plural, whole_words_before_cut
 from .guidance import project_root
 from .safe_open import ANYWHERE, opened_directory, opened_file, user_roots
 
@@ -300,7 +300,7 @@ def _read(path: str, roots: tuple[str, ...], most: int) -> str:
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(data, final=is_whole)
     except UnicodeDecodeError:
         raise UnusableFileError(NOT_UTF_8) from None
-    return text.replace("\r\n", "\n")
+    return (text if is_whole else whole_words_before_cut(text)).replace("\r\n", "\n")
 
 
 def _split(text: str) -> tuple[Mapping[str, Any] | None, str]:

@@ -28,7 +28,7 @@ def fake_browser(place: Path, name: str) -> None:
 
 def test_browser_gets_the_address_and_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_browser(tmp_path, desktop._PROGRAMS[0])
-    monkeypatch.setattr(desktop, "_PLACES", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(desktop, "PLACES", f"{tmp_path}:/usr/bin:/bin")
     started: list[subprocess.Popen[bytes]] = []
     real = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda *args, **options: started.append(real(*args, **options)))

@@ -145,6 +145,8 @@ class Lines:
         begin = min(begin, start - first + size)
         part = around[begin : max(begin, end)]
         start, after = first + begin, length - first - max(begin, end)
+        if not part:
+            return f"{self._gutter(index)}[{left_out(length)}]\n"
         lead = f"[{left_out(start)}] " if start else ""
         trail = f" [{left_out(after)}]" if after else ""
         return f"{self._gutter(index)}{lead}{part}{trail}\n"

@@ -180,14 +180,12 @@ def _first(symbols: tuple[Symbol, ...], room: int) -> tuple[Symbol, ...]:
 
 NEAREST: Final = 5
 """Number of names that are suggested."""
-_COMPARED: Final = 2_000
-"""Number of names that are compared; more would take noticeable time."""
-_BETWEEN_WORDS: Final = re.compile(r"[\s._]+")
-"""What divides a name into words: not what is common in keys."""
 _SEPARATORS: Final = re.compile(r"::|->|[.#/]")
 _TAIL: Final = re.compile(r"\s*(\(.*)?[:{(]?\s*$", re.DOTALL)
 _HEADING: Final = re.compile(r"#{1,6}\s+")
 
+_TEXTS: Final[frozenset[Kind]] = frozenset({"heading", "key", "rule", "element", "block"})
+"""Kinds whose names are texts, not identifiers."""
 _CALLABLES: Final[frozenset[Kind]] = frozenset({"function", "method", "macro"})
 _TYPES: Final[frozenset[Kind]] = frozenset({"class", "interface", "struct", "enum", "trait", "type"})
 _WORDS: Final[dict[str, frozenset[Kind]]] = {
@@ -214,17 +212,29 @@ def find_symbol(outline: Outline, wanted: str) -> FoundSymbol:
     """Find a symbol by what a person or model writes: `"class Foo"`, `"Foo.bar"`, `"## Install"`.
 
     Of several the first of the outermost is returned. A qualified name may be incomplete at its beginning, and a kind
-    only chooses between symbols of one name.
+    only chooses between symbols of one name. Of a heading, a key or another text the whole name counts: who may guess
+    must not find out a key in it part by part.
     """
     kinds, name = _parsed(wanted)
-    if not name:
-        return FoundSymbol(None)
+    symbol = _found(outline, kinds, name) if name else None
+    return FoundSymbol(symbol, () if symbol or not name else _near(outline, name))
+
+
+def _found(outline: Outline, kinds: frozenset[Kind], name: str) -> Symbol | None:
     for fold in (str, str.casefold):
-        of_name = [symbol for symbol in outline.symbols if _fits(fold(_plain(symbol.qualified)), fold(name))]
+        of_name = [symbol for symbol in outline.symbols if _fits(outline, symbol, fold(name), fold)]
         of_kind = [symbol for symbol in of_name if symbol.kind in kinds] or of_name
         if of_kind:
-            return FoundSymbol(min(of_kind, key=lambda symbol: symbol.depth))
-    return FoundSymbol(None, _nearest(outline, name))
+            return min(of_kind, key=lambda symbol: symbol.depth)
+    return None
+
+
+def _near(outline: Outline, name: str) -> tuple[str, ...]:
+    """Return the symbols in the one whose name the name begins with; without such a one the outermost."""
+    around = _found(outline, frozenset(), name.rpartition(".")[0])
+    parent = TOP if around is None else outline.symbols.index(around)
+    inside = [each.qualified for each in outline.symbols if each.parent == parent]
+    return tuple(dict.fromkeys(inside))[:NEAREST]
 
 
 def _parsed(wanted: str) -> tuple[frozenset[Kind], str]:
@@ -244,25 +254,14 @@ def _plain(name: str) -> str:
     return _SEPARATORS.sub(".", name).strip(".")
 
 
-def _fits(qualified: str, name: str) -> bool:
-    return qualified == name or qualified.endswith("." + name)
-
-
-def _nearest(outline: Outline, name: str) -> tuple[str, ...]:
-    """Return the symbols that share most words with the name; the outermost ones, if none shares one.
-
-    Only whole words count. A comparison by characters would tell a client that guesses, one character after the other,
-    a key that is in the name of a symbol.
-    """
-    own = _words(name)
-    shared = [(len(own & _words(each.qualified)), each) for each in outline.symbols[:_COMPARED]]
-    alike = sorted((each for each in shared if each[0]), key=lambda each: -each[0])
-    found = [each for _, each in alike] or sorted(outline.symbols, key=lambda each: each.depth)
-    return tuple(dict.fromkeys(each.qualified for each in found))[:NEAREST]
-
-
-def _words(name: str) -> frozenset[str]:
-    return frozenset(filter(None, _BETWEEN_WORDS.split(name.casefold())))
+def _fits(outline: Outline, symbol: Symbol, name: str, fold: Callable[[str], str]) -> bool:
+    """Return whether a name is that of the symbol, with those of some symbols around it."""
+    qualified, at = fold(_plain(symbol.name)), symbol.parent
+    if symbol.kind not in _TEXTS and qualified.endswith(f".{name}"):  # `bar` of `Foo::bar`
+        return True
+    while qualified != name and at != TOP and len(qualified) < len(name):
+        qualified, at = f"{fold(_plain(outline.symbols[at].name))}.{qualified}", outline.symbols[at].parent
+    return qualified == name
 
 
 # --- nesting ---------------------------------------------------------------------------------------------------------

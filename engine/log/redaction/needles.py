@@ -34,7 +34,7 @@ SHORTEST: Final = 8
 """The fewest bytes of a form. Shorter ones are too common in ordinary text."""
 _CORE: Final = 4
 """The fewest bytes that are left of a form whose ends are swallowed."""
-_LINE_BREAK: Final = re.compile(rb"[ \t\0]*(?:[\r\n]|\\+[rn])[ \t\r\n\0>]*")
+_LINE_BREAK: Final = re.compile(rb"[ \t\0]*(?:\\*[\r\n]|\\+[rn])[ \t\r\n\0>]*")
 _BLANK: Final = re.compile(rb"[ \t]")
 _BACKSLASHES: Final = re.compile(rb"\\+")
 _QUOTES: Final = b" \t'\"`"
@@ -160,7 +160,7 @@ def _in_base64(data: bytes) -> Iterator[bytes]:
 class Needle(NamedTuple):
     """A folded form without a `lead` and a `tail`, which must be there literally.
 
-    `is_blank`: the form contains blanks, so the text may contain some.
+    `is_blank`: the text may contain blanks, because the form does, or because it is no words: letters and digits.
     """
 
     data: bytes
@@ -249,7 +249,7 @@ class Needles:
 
 
 def _needles(form: bytes, data: bytes, read: Callable[[bytes], bytes] | None) -> Iterator[Needle]:
-    is_blank = _BLANK.search(form) is not None
+    is_blank = _BLANK.search(form) is not None or _TOKEN.fullmatch(data.decode("latin-1")) is not None
     yield Needle(data, b"", b"", is_blank)
     if read is None:
         return

@@ -51,7 +51,15 @@ APART: Final = b"\xff"
 """Not a byte of UTF-8."""
 _INDENT: Final = rb"[ \t\r\n]*+(?:>[> \t]*+)?"
 GAP: Final = re.compile(
-    rb"\n" + _INDENT + rb"|\r" + _INDENT + rb"|\\(?<!\\\\)\\*+(?:[\r\nrn]" + _INDENT + rb"|[ \t'\"`])"
+    rb"\n"
+    + _INDENT
+    + rb"|\r"
+    + _INDENT
+    + rb"|(?:\xe2\x80[\xa8\xa9]|\xc2\x85)"
+    + _INDENT
+    + rb"|\\(?<!\\\\)\\*+(?:[\r\nrn]"
+    + _INDENT
+    + rb"|[ \t'\"`])"
 )
 """Gaps between lines, even of a quotation, and characters that are removed together with the backslash before them."""
 NOISE: Final = b" \t\r\n\v\f'\"`"
@@ -83,12 +91,15 @@ SWALLOWED: Final = tuple(
 """The bytes that an escape, a sequence or the mark of a quoted line may take from a value after it."""
 
 
-_NUMBER: Final = rb" {0,8}[0-9]{1,8}(?:-[0-9]{1,8})?\t"
 _LINE_START: Final = rb"(?:(?<=\n)|(?<=\\n))"
-MARK: Final = re.compile(_LINE_START + rb"(?:" + _NUMBER + rb"|[+-](?:" + _NUMBER + rb")?|\xe2\x86\xaa )")
-"""What is before a line of a view, of changes, or of a continued line."""
+_ONE_MARK: Final = rb"[ >]{0,16}(?:[0-9]{1,8}(?:-[0-9]{1,8})?(?:\t|\\+t)|[+-]|(?:\xe2\x86\xaa|\\+u21aa) )"
+MARK: Final = re.compile(_LINE_START + rb"(?:" + _ONE_MARK + rb"){1,4}")
+"""What is before a line of a view, of changes, or of a continued line; several if a view shows changes."""
 UNFINISHED_MARK: Final = re.compile(
-    _LINE_START + rb"(?:[+-]? {0,8}(?:[0-9]{1,8}(?:-[0-9]{0,8})?)?|\xe2(?:\x86(?:\xaa)?)?)\Z"
+    _LINE_START
+    + rb"(?:"
+    + _ONE_MARK
+    + rb"){0,4}[ >]{0,16}(?:[0-9]{1,8}(?:-[0-9]{0,8})?\\*|\xe2(?:\x86(?:\xaa)?)?|\\+(?:u(?:2(?:1(?:aa?)?)?)?)?)?\Z"
 )
 
 
@@ -122,7 +133,7 @@ def has_sequences(data: bytes) -> bool:
 
 def has_gaps(data: bytes) -> bool:
     """Return whether there may be a gap of more than white space and quotation marks."""
-    return b"\\" in data or b">" in data
+    return b"\\" in data or b">" in data or b"\xe2\x80" in data or b"\xc2\x85" in data
 
 
 def has_units(data: bytes) -> bool:

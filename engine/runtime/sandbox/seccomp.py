@@ -69,6 +69,7 @@ X86_64: Final[Mapping[str, int]] = {
     "sched_setparam": 142,
     "sched_setscheduler": 144,
     "pivot_root": 155,
+    "setrlimit": 160,
     "chroot": 161,
     "mount": 165,
     "umount2": 166,
@@ -110,6 +111,7 @@ AARCH64: Final[Mapping[str, int]] = {
     "sched_setscheduler": 119,
     "sched_setaffinity": 122,
     "setpriority": 140,
+    "setrlimit": 164,
     "mq_open": 180,
     "mq_unlink": 181,
     "msgget": 186,
@@ -168,6 +170,8 @@ _OTHER_TYPES: Final = 0xC
 _NETLINK: Final = 16
 """AF_NETLINK, which Python names on Linux alone."""
 _NETLINK_ROUTE: Final = 0
+_RTTIME: Final = 15
+"""RLIMIT_RTTIME."""
 _TIOCSTI: Final = 0x5412
 _TIOCLINUX: Final = 0x541C
 _OF_PROCESS: Final = 0
@@ -290,8 +294,10 @@ def _rules(*, network: bool) -> Iterator[tuple[str, list[Step]]]:
     yield "unshare", _unless_bits(0, _NEW_NAMESPACES | _NEW_TIME)
     for name in ("sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"):
         yield name, _if_argument(0, 0)
-    # Reading the limits of others is harmless; then the argument with new limits is null.
-    yield "prlimit64", [*_allow_if(0, 0), *_if_zero(2)]
+    # Reading limits is harmless; then the argument with new ones is null. A brand of statements stays (`system.brands`).
+    reading = _if_zero(2)
+    yield "prlimit64", [_load(1), (_EQUAL, 0, len(reading), _RTTIME), *reading, *_allow_if(0, 0), *reading]
+    yield "setrlimit", [*_refuse_if(0, _RTTIME), (_RETURN, 0, 0, ALLOW)]
     yield "setpriority", [*_refuse_unless(0, _OF_PROCESS, _OF_GROUP), *_if_argument(1, 0)]
     yield "ioprio_set", [*_refuse_unless(0, _OF_PROCESS + 1, _OF_GROUP + 1), *_if_argument(1, 0)]
     yield "ioctl", [*_refuse_if(1, _TIOCSTI), *_refuse_if(1, _TIOCLINUX), (_RETURN, 0, 0, ALLOW)]

@@ -169,13 +169,14 @@ def _fill(
 
 
 def _take_over(place: Place, descriptor: int, replaced: os.stat_result) -> None:
-    """Give the new file the owner, mode and attributes of the old one, as far as this process may."""
-    mode = stat.S_IMODE(replaced.st_mode)
+    """Give the new file the owner, mode and attributes of the old one, as far as this process may.
+
+    As after a write by the kernel, it gives nobody its owner's rights any more: its content is a statement's.
+    """
+    mode = stat.S_IMODE(replaced.st_mode) & ~(stat.S_ISUID | stat.S_ISGID)
     try:
         os.fchown(descriptor, replaced.st_uid, replaced.st_gid)
     except PermissionError:
-        # A program that runs with its owner's rights must not get those of another owner.
-        mode &= ~(stat.S_ISUID | stat.S_ISGID)
         with contextlib.suppress(PermissionError):
             os.fchown(descriptor, -1, replaced.st_gid)
     # Suppressed because not every file system has modes or attributes.

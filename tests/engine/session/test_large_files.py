@@ -65,7 +65,7 @@ async def test_load_shows_the_pages_of_a_barely_kept_file(tmp_path: Path, store:
 
 @pytest.mark.parametrize("start", [(64 << 10) - LEAST, (64 << 10) - len(SECRET) + LEAST, 300, (64 << 10) - len(SECRET)])
 async def test_no_page_with_a_part_of_a_secret_is_kept(tmp_path: Path, store: Store, start: int) -> None:
-    (tmp_path / "dump.json").write_text("x" * start + SECRET + "y" * LARGEST)
+    (tmp_path / "dump.json").write_text(f"{'x' * start} {SECRET} {'y' * LARGEST}")
     async with opened(tmp_path, store) as session:
         await _shown(session, "v = view('dump.json', tokens=3_000)")
         for column in (60_000, 66_000, 140_000):
@@ -74,5 +74,5 @@ async def test_no_page_with_a_part_of_a_secret_is_kept(tmp_path: Path, store: St
         kept = [store.blob_get(page.content).decode() for page in pages if page.content is not None]
         lost = [page for page in pages if page.withheld]
         assert kept
-        assert lost
+        assert len(lost) == 1
         assert not [data for data in kept if SECRET[:LEAST] in data or SECRET[-LEAST:] in data]

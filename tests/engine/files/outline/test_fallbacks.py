@@ -202,7 +202,7 @@ def test_a_symbol_is_found_by_what_is_written_for_it(wanted: str, line: int) -> 
     assert found.first_line == line
 
 
-def test_where_none_fits_names_that_share_words_are_told_else_the_outermost() -> None:
+def test_where_none_fits_the_names_inside_its_beginning_are_told_else_the_outermost() -> None:
     outline = outline_by_indentation(SOURCE)
     assert find_symbol(outline, "Store.opn").symbol is None
     assert {name.partition(".")[0] for name in find_symbol(outline, "Store.opn").nearest} == {"Store"}
@@ -211,8 +211,8 @@ def test_where_none_fits_names_that_share_words_are_told_else_the_outermost() ->
     assert find_symbol(outline, " ") == (None, ())
 
 
-def test_the_names_that_are_told_do_not_depend_on_a_part_of_a_word() -> None:
-    key = "3f8a9c2e7b1d4056a8e1f2c3b4d5e6f7"
+@pytest.mark.parametrize("key", ["3f8a9c2e7b1d4056a8e1f2c3b4d5e6f7", "correct_horse_battery", "glacier.museum/velvet"])
+def test_the_names_that_are_told_do_not_depend_on_a_part_of_a_word(key: str) -> None:
     outline = outline_by_indentation(f"def first:\n  a\nclass Staging_key_{key}:\n  b\n".encode())
     told = {
         find_symbol(outline, f"{key[start:end]}{more}").nearest

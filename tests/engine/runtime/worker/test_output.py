@@ -72,7 +72,7 @@ def raised(source: str) -> BaseException:
 
 
 def test_long_messages_and_tracebacks_keep_both_ends() -> None:
-    info = describe_failure(raised("raise ValueError('start' + 'x' * 100_000 + 'end')"))
+    info = describe_failure(raised("raise ValueError('start ' + 'x ' * 100_000 + 'end')"))
     assert len(info.message) <= MESSAGE_LIMIT + 100
     assert info.message.startswith("start")
     assert info.message.endswith("end")

@@ -87,7 +87,7 @@ def test_a_file_that_was_removed_comes_back_with_its_mode(workspace: Workspace, 
 
 
 @pytest.mark.parametrize(
-    ("present", "wanted", "kept"), [(0o600, 0o755, 0o755), (0o4755, 0o755, 0o4755), (0o600, None, 0o600)]
+    ("present", "wanted", "kept"), [(0o600, 0o755, 0o755), (0o4755, 0o755, 0o755), (0o600, None, 0o600)]
 )
 def test_a_file_that_was_replaced_gets_its_mode_back(
     workspace: Workspace, present: int, wanted: int | None, kept: int
