@@ -17,7 +17,7 @@ class WholeDocument:
     def __init__(self, document: SessionDocument) -> None:
         self._document = document
         self._entries: dict[str, dict[int | str, bytes]] = {table: {} for table in TABLES}
-        self._position = 0
+        self._position = -1
 
     def encode(self) -> bytes:
         """Return the whole document, without contents, as JSON."""

@@ -127,6 +127,31 @@ async def test_page_catches_up_after_sleep(tab: Browser, tmp_path: Path) -> None
         await tab.wait(f"{ROW}:has-text('second = 2') .status-ok")
 
 
+async def test_list_follows_new_statements_at_its_end(tab: Browser, tmp_path: Path) -> None:
+    sources = [f"number_{index} = {index}" for index in range(45)]
+    top = "document.querySelector('#timeline-list').scrollTop"
+    async with shown_page(tab, tmp_path, *sources) as (client, session):
+        assert await tab.evaluate(top) == 0
+        await client.done(session, "prompt", branch="main", text="'not followed'")
+        await ran(client, session, 46)
+        await tab.wait(".tabs a:has-text('Timeline 46')")
+        assert await tab.evaluate(top) == 0
+        await tab.evaluate(f"{top} = 1e6")
+        await tab.wait(f"{ROW}:has-text('not followed')")
+        await client.done(session, "prompt", branch="main", text="'followed'")
+        await tab.wait(f"{ROW}:has-text(\"'followed'\") .status-ok")
+        left = "(({ scrollTop, clientHeight, scrollHeight }) => scrollHeight - scrollTop - clientHeight)"
+        assert await tab.evaluate(f"{left}(document.querySelector('#timeline-list'))") < 2
+        # The rows that stay in sight while it scrolls are those of now.
+        await tab.press("j")
+        await tab.evaluate(f"{top} = 0")
+        await tab.wait(f"{ROW}:has-text('number_0 ')")
+        await tab.evaluate(f"{top} = 100")
+        await tab.click(f"{ROW}:has-text('number_5 ')")
+        await tab.wait(f"{ROW}.chosen:has-text('number_5 ')")
+        assert await tab.count(f"{ROW}.chosen") == 1
+
+
 async def test_token_leaves_the_address(tab: Browser, tmp_path: Path) -> None:
     async with shown_page(tab, tmp_path, "1") as (client, session):
         access = client.server.access

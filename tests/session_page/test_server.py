@@ -28,11 +28,13 @@ from engine.log.redaction import NO_SECRETS, Redactor
 from engine.log.store import DATABASE
 from engine.log.store.memory import MemoryStore
 from engine.log.store.sqlite import SqliteStore
-from engine.session.session_json import session_json
+from engine.session.session_json import SessionDocument, encoded, session_json
 from session_page import server
 from session_page.actions import NOT_ANSWERABLE, OTHER_BRANCH
 from session_page.feed import DELETED, LEFT, STOPPED
 from session_page.questions import NO_REMEMBERING, OVER, Questions
+from session_page.server import PageServer, listen
+from session_page.whole import WholeDocument
 from tests.support.models import AnsweringModel, runs
 from tests.support.page_server import Client, Message, served, session_of, until
 from tests.support.rich_log import events_of, rich_items
@@ -80,6 +82,43 @@ async def test_looking_opens_nothing(tmp_path: Path) -> None:
         shown = await client.json(f"/api/sessions/{session}")
         assert (shown["state"]["is_here"], shown["state"]["acts"]) == (False, True)
         assert client.server._store.row(session).events == before
+
+
+async def test_whole_document_grows_with_its_session() -> None:
+    store = MemoryStore(SystemClock())
+    name = SessionId("ses_a")
+    kept_log(store, name, "/work", events_of(rich_items()))
+    document = SessionDocument(name, lambda _: None)
+    whole = WholeDocument(document)
+    assert json.loads(whole.encode()) == json.loads(encoded(document.document()))
+    for number, event in enumerate(store.load(name)):
+        document.apply(event)
+        if number % 3 == 0:
+            assert json.loads(whole.encode()) == json.loads(encoded(document.document()))
+    assert json.loads(whole.encode()) == json.loads(encoded(document.document()))
+
+
+async def _read_by(server: PageServer, session: SessionId) -> None:
+    with anyio.fail_after(20):
+        while session not in server._feeds or not server._feeds[session]._document.position:  # noqa: ASYNC110
+            await anyio.sleep(0.01)  # nothing announces it
+
+
+async def test_session_is_read_before_a_browser_asks(tmp_path: Path) -> None:
+    async with served(tmp_path) as (client, host):
+        first, second = [await session_of(host, tmp_path, source) for source in ("1", "2")]
+        # Of a server that runs, and of one that starts.
+        client.server.prepare(first)
+        client.server.prepare(SessionId("ses_none"))  # nobody is there to be told
+        await _read_by(client.server, first)
+        other = PageServer(host, client.server._store, None, NO_SECRETS, listen())
+        other.prepare(second)
+        stop = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(other.serve, stop)
+            await _read_by(other, second)
+            stop.set()
+        assert (await client.document(first))["statements"]
 
 
 async def test_comparison_and_search(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ function Own({ name, keys }: { name: string; keys: number[] }): JSX.Element {
   const session = usePage().session!;
   return (
     <section class="own" aria-label={`Statements of ${escaped(name)}`}>
-      <h3><BranchName name={name} /> <span class="quiet">{count(keys.length, "statement")} after that</span></h3>
+      <h3><BranchName name={name} /> <span class="quiet">{count(keys.length, "statement")} of its own</span></h3>
       <ol>
         {keys.flatMap((key) => session.statement(key) ?? []).map((statement) => {
           const execution = session.current(statement);

@@ -31,7 +31,7 @@ export function Dock(): JSX.Element | null {
           <button type="button" onClick={() => void page.load()}>Load again</button>
         </p>
       )}
-      {!state.acts && state.why_not && <p class="status-line"><Icon name="warn" /> This page follows the session, and cannot act: <Said text={state.why_not} /></p>}
+      {!state.acts && state.why_not && state.why_not !== page.connectionText && <p class="status-line"><Icon name="warn" /> This page follows the session, and cannot act: <Said text={state.why_not} /></p>}
       {page.retry && <p class="status-line" role="status"><Said text={page.retry} /></p>}
       {state.progress && <p class="status-line" role="status">Running again: <Said text={state.progress} /></p>}
       <Running />
@@ -154,17 +154,19 @@ function useAnswer(page: Page): { problem: string; isSending: boolean; send: (ac
 function QuestionPanel({ question, more }: { question: Question; more: number }): JSX.Element {
   const page = usePage();
   const statement = page.session!.statementOfCall(question.call);
+  const { cwd } = page.session!.head;
+  const facts = [
+    statement && <StatementLink statement={statement} />,
+    question.cwd && <span>in <Line text={question.cwd} /></span>,
+    page.state?.is_shared && <span>also asked where the session was opened; the first answer counts</span>,
+    more > 0 && <span>{count(more, "more question")} after this</span>,
+  ].filter(Boolean);
   const head = (
     <>
       <h2 id="question-title">
-        <Icon name="help" /> <Line text={question.title} />
+        <Icon name="help" /> <Line text={cwd ? question.title.replace(` ${cwd}/`, " ") : question.title} />
       </h2>
-      <p class="facts">
-        {statement && <StatementLink statement={statement} />}
-        {question.cwd && <span>in <Line text={question.cwd} /></span>}
-        {page.state?.is_shared && <span>also asked where the session was opened; the first answer counts</span>}
-        {more > 0 && <span>{count(more, "more question")} after this</span>}
-      </p>
+      {facts.length > 0 && <p class="facts">{facts}</p>}
     </>
   );
   return (
@@ -199,7 +201,7 @@ function Permission({ question }: { question: Question }): JSX.Element {
       {question.always && (
         <label class="check">
           <input type="checkbox" checked={remember} onChange={(event) => setRemember(event.currentTarget.checked)} />
-          Remember the answer for <Line text={question.always} />
+          <span>Remember the answer for <Line text={question.always} /></span>
         </label>
       )}
       {question.rest && (

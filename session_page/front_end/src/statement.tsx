@@ -125,7 +125,7 @@ function SideBySide({ executions, statement }: { executions: ExecutionEntry[]; s
               <StatusIcon status={execution.status} />
               <strong>{other ? <StatementLink statement={other}>statement {other.index} on <Line text={other.branch} /></StatementLink> : `${statement.index}.${number}`}</strong>
               <span class="quiet">
-                {[other ? "original" : execution.mode ? MODES[execution.mode] : "run", duration(execution.time_ms), execution.counts && !other ? "current" : ""].filter(Boolean).join(" \u00b7 ")}
+                {[other ? "original" : execution.mode ? MODES[execution.mode] : "run", duration(execution.time_ms), !other && execution === session.current(statement) ? "current" : ""].filter(Boolean).join(" \u00b7 ")}
               </span>
             </header>
             <Divergences execution={execution} />

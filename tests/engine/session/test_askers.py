@@ -15,6 +15,7 @@ from engine.log.permissions import StatementSubject
 from engine.session.askers import Askers
 from tests.support.models import AnsweringModel, runs
 from tests.support.sessions import in_process, session_in
+from tests.support.workers import PATIENCE
 
 QUESTION = PermissionQuestion(tool_call_id=ToolCallId("c"), subject=StatementSubject("1", ""), seq=Seq(0))
 FORM = Form(tool_call_id=ToolCallId("c"), message="Which one?", seq=Seq(0))
@@ -29,6 +30,10 @@ class Person:
         self.withdrawn = 0
         self.outcome = "allowed"
         self.failure: Exception | None = None
+
+    async def is_asked(self) -> None:
+        with anyio.fail_after(PATIENCE):
+            await self.asked.wait()
 
     async def _wait(self) -> None:
         self.asked.set()
@@ -67,8 +72,8 @@ async def test_first_answer_counts_and_withdraws_the_other_question(is_editor_fi
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
-            await editor.asked.wait()
-            await page.asked.wait()
+            await editor.is_asked()
+            await page.is_asked()
             first.may_answer.set()
         (answer,) = answers
         return answer.outcome if isinstance(answer, PermissionAnswer) else str(answer.values["who"])
@@ -87,9 +92,9 @@ async def test_who_joins_is_asked_what_waits_already() -> None:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(wait)
-        await editor.asked.wait()
+        await editor.is_asked()
         askers.join(page)
-        await page.asked.wait()
+        await page.is_asked()
         page.may_answer.set()
     assert answers == [PermissionAnswer(outcome="allowed")]
     assert editor.withdrawn == 1
@@ -117,7 +122,7 @@ async def test_cancelled_question_is_withdrawn_everywhere() -> None:
     askers.join(page)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(askers.ask, QUESTION)
-        await page.asked.wait()
+        await page.is_asked()
         tasks.cancel_scope.cancel()
     assert (editor.withdrawn, page.withdrawn) == (1, 1)
 
