@@ -106,6 +106,9 @@ const commands = {
   async reload() {
     await page.reload();
   },
+  async theme({ dark }) {
+    await page.emulateMedia({ colorScheme: dark ? "dark" : "light" });
+  },
   async resize({ width, height = 900 }) {
     await page.setViewportSize({ width, height });
   },

@@ -72,12 +72,14 @@ async def ran(client: Client, session: SessionId, count: int) -> None:
 
 
 async def seen(tab: Browser, name: str) -> None:
-    """Look at the page as it is: anybody can read it, at both sizes."""
+    """Look at the page as it is: anybody can read it, at both sizes, in light and dark."""
     for width, height in reversed(SIZES):
         await tab.do("resize", width=width, height=height)
-        await tab.shot(f"{name}-{width}-light")
-        assert await tab.do("axe") == []
         assert not await tab.evaluate("document.documentElement.scrollWidth > innerWidth")
+        for dark in (True, False):
+            await tab.do("theme", dark=dark)
+            await tab.shot(f"{name}-{width}-{'dark' if dark else 'light'}")
+            assert await tab.do("axe") == []
 
 
 async def answered(tab: Browser, *, shot: str = "") -> str:
