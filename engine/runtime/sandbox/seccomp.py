@@ -294,7 +294,7 @@ def _rules(*, network: bool) -> Iterator[tuple[str, list[Step]]]:
     yield "unshare", _unless_bits(0, _NEW_NAMESPACES | _NEW_TIME)
     for name in ("sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"):
         yield name, _if_argument(0, 0)
-    # Reading limits is harmless; then the argument with new ones is null. A brand of statements stays (`system.brands`).
+    # Reading limits is harmless; then the argument with new ones is null. Brands of statements stay (`system.brands`).
     reading = _if_zero(2)
     yield "prlimit64", [_load(1), (_EQUAL, 0, len(reading), _RTTIME), *reading, *_allow_if(0, 0), *reading]
     yield "setrlimit", [*_refuse_if(0, _RTTIME), (_RETURN, 0, 0, ALLOW)]
