@@ -77,6 +77,8 @@ _ANONYMOUS: Final = "object_creation_expression"
 _DECORATED: Final = "decorated_definition"
 _SHORT_KINDS: Final = frozenset({"constant", "variable", "property", "key", "element"})
 """The signature of these kinds is their first line: what follows is a value."""
+_WORD_END: Final = re.compile(rb"[\s\"'`,;<>\[\]{}|]|\Z")
+"""The end of a word as in `core.text`."""
 _OPEN: Final = frozenset({"ruby", "lua"})
 """Languages whose blocks have no opening sign: without `@parameters`, the first line is the signature."""
 _DATA_KINDS: Final = frozenset({"key", "rule", "element"})
@@ -282,6 +284,9 @@ class _Matches:
             end = body.start_byte
         elif "parameters" in captured:
             end = captured["parameters"][0].end_byte
+        # A grammar ends a value inside a word that may be a key, such as at `&`.
+        if kind in _SHORT_KINDS and (word_end := _WORD_END.search(self._source, end)):
+            end = word_end.start()
         text = self._source[start : min(end, start + 8 * SIGNATURE_CHARS)].decode("utf-8", "replace")
         if kind == "heading":
             return text.strip().split("\n", 1)[0]

@@ -190,3 +190,11 @@ def test_lines_and_places_stay_and_other_languages_are_left_alone() -> None:
     seen = without_macros(text, "c")
     assert (len(seen), seen.count(b"\n"), seen.index(b"Foo")) == (len(text), 3, text.index(b"Foo"))
     assert without_macros(text, "java") == text
+
+
+@pytest.mark.parametrize("sign", ["&", "=", "/", "+", "$", "%"])
+@pytest.mark.parametrize(("name", "line"), [("a.sh", "export K={}\n"), ("a.yaml", "k: {}\n"), ("a.toml", "k = {}\n")])
+def test_the_text_of_a_value_ends_with_a_word(name: str, line: str, sign: str) -> None:
+    key = f"Qw2eRt4yUi{sign}zXc5vBn6m"
+    shown = [each.signature for each in outlined(line.format(key).encode(), name).symbols]
+    assert [each for each in shown if key[:10] in each and key not in each] == []
