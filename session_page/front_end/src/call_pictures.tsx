@@ -78,7 +78,7 @@ export function CallPlot({ calls, chosen, onChoose }: { calls: CallEntry[]; chos
     <figure class="plot">
       <figcaption>
         <strong>Tokens over {number(calls.length)} {calls.length === 1 ? "call" : "calls"}</strong>
-        <span class="quiet">{number(total)} sent in all{cost ? `, ${dollars(cost)}` : ""}</span>
+        <span class="quiet">{number(total)} sent in all, at most {number(Math.round(most))} in one{cost ? `, ${dollars(cost)}` : ""}</span>
         <span class="legend">
           {used.map((name) => (
             <span>
@@ -89,7 +89,6 @@ export function CallPlot({ calls, chosen, onChoose }: { calls: CallEntry[]; chos
         </span>
       </figcaption>
       <div class="plot-area">
-        <span class="axis" aria-hidden="true">{number(Math.round(most))}</span>
         <svg
           viewBox={`0 0 100 ${HEIGHT}`}
           preserveAspectRatio="none"
