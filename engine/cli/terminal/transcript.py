@@ -31,6 +31,7 @@ from ...core.text import as_printed, cut_middle, divided, plural, source_text, v
 from ...core.toolbox import PLAN, call_title, tool_named
 from ...log.events import AnyEvent
 from ...log.events.conversation import (
+    CONTINUED_ELSEWHERE,
     AgentReasoning,
     AgentText,
     Condensation,
@@ -349,7 +350,8 @@ class Transcript:
         self._streamed.clear()
         before, is_reported = self._end_open(), self._cancel_is_reported
         self._cancel_is_reported = False
-        if event.cause == "end_turn" or (event.cause == "cancelled" and is_reported and not event.detail):
+        is_told = is_reported and not event.detail
+        if event.cause == "end_turn" or (event.cause == "cancelled" and is_told) or event.detail == CONTINUED_ELSEWHERE:
             return [*before, *self.finish_line()]
         style = "error" if event.cause == "error" else "notice"
         shown = self._wrapped([(style, as_printed(turn_ending(event)) + "\n")], " ")

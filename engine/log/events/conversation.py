@@ -6,7 +6,7 @@ the View, because a provider must not see calls that its model did not make.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from msgspec import Struct, field
 
@@ -150,6 +150,10 @@ class ResultRerendered(Event, frozen=True, kw_only=True):
     text: str
     displays: tuple[Display, ...] = ()
     calls: str = ""
+
+
+CONTINUED_ELSEWHERE: Final = "another branch continues from here"
+"""The detail of a `RunStop` that ends a request on a new branch which has only a part of it. No work was stopped."""
 
 
 class RunStop(Event, frozen=True, kw_only=True):

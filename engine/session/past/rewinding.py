@@ -27,7 +27,7 @@ from ...files.safe_open import SyncedTogether
 from ...log.branches import branch_named, end_after, end_of, names_of
 from ...log.event_log import EventLog
 from ...log.events import UNSTAMPED, Event
-from ...log.events.conversation import RunStop
+from ...log.events.conversation import CONTINUED_ELSEWHERE, RunStop
 from ...log.events.execution import StatementOmitted, StatementRecorded
 from ...log.events.going_back import BranchCreated, FileLeft, FileToRestore, HeadMoved, RewindBegun, Rewound
 from ...log.events.session import ServerConnected, ServerLost
@@ -50,7 +50,7 @@ from .left_files import ONLY_COPY, Claims, OnlyCopies, leaving, why_protected, w
 from .merging import Merger
 
 T = TypeVar("T")
-_INTERRUPTED: Final = RunStop(reason="interrupted", cause="cancelled", detail="another branch continues from here")
+_INTERRUPTED: Final = RunStop(reason="interrupted", cause="cancelled", detail=CONTINUED_ELSEWHERE)
 
 
 class Destination(NamedTuple):
