@@ -22,8 +22,8 @@ from typing import Final
 
 from ...core.ids import SessionId
 from ..store_protocol import Collected, SessionRow
-from .changes import DELETE_UNNAMED, delete_unnamed
 from .database import Database, explain, printable, retry_while_busy
+from .references import DELETE_UNNAMED, delete_unnamed
 from .stored import TIME_OF_USE
 
 _STEP_PAGES: Final = 500

@@ -1,346 +1,87 @@
-"""The store on one SQLite file: the sessions that this process writes, and their changes until they are stored.
+"""The store on one SQLite file.
 
-It checks, encodes and queues; the writer thread writes, and `stored` reads. SQLite is imported and the file touched
-only by the first call that needs it. Must not know what events mean. Methods are documented by `Store`; docstrings here
-add what is special.
+SQLite is imported and the file touched only by the first call that needs it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import threading
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from ...core.clock import Clock
-from ...core.errors import InvalidRequestError, SessionInUseError, SessionNotFoundError, StoreError
-from ...core.ids import BlobDigest, SessionId
+from ...core.ids import SessionId
 from ..events import Event
-from ..redaction import Storable
-from ..store_protocol import Collected, CommitListener, Droppable, Place, SessionRow
-from .changes import Append, Content, Create, Listen, Move, Retitle
-from .schema import MIGRATIONS, Migration, digest_of, names_in
-from .stored import ARCHIVE_SESSION, Stored, page
-from .writable import WritableSession, bounded_row, check_directories, check_title, stamped_row
+from ..store_protocol import Collected, SessionRow
+from .database_store import DatabaseStore, LockedFree, Parts
+from .group_commit import GroupCommit
+from .schema import MIGRATIONS, Migration
+from .stored import ARCHIVE_SESSION, Stored
 
 if TYPE_CHECKING:  # for start-up, as in `_open`
     from .database import Database
     from .locks import SessionLocks
-    from .writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
+class _SqliteParts:
     database: Database
     stored: Stored
-    writer: Writer
+    writer: GroupCommit
     locks: SessionLocks
 
+    def archive(self, session_id: SessionId, archived: bool) -> bool:
+        with self.database.writing() as connection:
+            return connection.execute(ARCHIVE_SESSION, (archived, session_id)).rowcount > 0
 
-class SqliteStore:
+    def add(self, row: SessionRow, items: Iterable[Event | bytes]) -> None:
+        """As in the protocol. Other writers wait meanwhile: some 10 s for a million events of 400 bytes."""
+        from .writer import write_session  # here, as in `_open`
+
+        with self.database.writing() as connection:
+            write_session(connection, row, items)
+
+    def delete(self, session_id: SessionId) -> bool:
+        from .maintenance import delete_session  # here, as in `_open`
+
+        with self.database.writing() as connection:
+            return delete_session(connection, session_id)
+
+    def collect(self, old: Sequence[SessionRow], older_than: float, locked_free: LockedFree) -> Collected:
+        from .locks import owners  # here, as in `_open`
+        from .maintenance import collect
+
+        return collect(self.database, old, older_than, locked_free, lambda: not owners(self.database.path))
+
+    def close(self, acquired: Iterable[SessionId]) -> None:
+        self.database.close()
+        for session_id in acquired:
+            self.locks.release(session_id)
+
+
+class SqliteStore(DatabaseStore):
     """Sessions in the SQLite file at `path`, which is created, with its directory, when it is first needed.
 
-    Every method may raise StoreError (StoreTooNewError), which says what to do. A commit waits up to `busy_seconds` for
-    other processes before its sessions are told that it is delayed.
+    A commit waits up to `busy_seconds` for other processes before its sessions are told that it is delayed.
     """
 
     def __init__(
         self, path: Path, clock: Clock, *, busy_seconds: float = 10.0, migrations: Sequence[Migration] = MIGRATIONS
     ) -> None:
+        super().__init__(clock)
         self._path = path
-        self._clock = clock
         self._busy_seconds = busy_seconds
         self._migrations = migrations
-        self._mutex = threading.RLock()
-        self._acquired: dict[SessionId, WritableSession] = {}
-        self._opened: _Parts | None = None
-        self._closed = False
 
-    def create(self, row: SessionRow) -> None:
-        """Add a session. A `created_at` of 0.0 becomes the clock's time.
-
-        Raises:
-            InvalidRequestError: the id is taken or could not name a file, or a text of the row is not Unicode.
-            SessionInUseError: another process is creating a session of that id.
-        """
-        unstored = stamped_row(row, self._clock)
-        with self._mutex:
-            parts = self._parts()
-            if row.session_id in self._acquired or self._parts().stored.row(row.session_id) is not None:
-                raise _taken(row.session_id)
-            with self._locked(parts, row.session_id) as found:
-                if found is not None:
-                    raise _taken(row.session_id)
-            self._acquired[row.session_id] = WritableSession(row.session_id, unstored=unstored)
-
-    def acquire(self, session_id: SessionId, committed: CommitListener) -> None:
-        """Make this process the session's writer; after `create`, only attach the listener.
-
-        Raises:
-            SessionReadOnlyError: a commit failed between `create` and this call.
-            StoreError: the lock file cannot be made.
-        """
-        with self._mutex:
-            parts = self._parts()
-            session = self._acquired.get(session_id)
-            if session is not None:
-                session.attach(committed)
-                parts.writer.put(Listen(session))
-                return
-            if self._parts().stored.row(session_id) is None:
-                raise SessionNotFoundError(session_id)
-            with self._locked(parts, session_id) as row:
-                if row is None:
-                    raise SessionNotFoundError(session_id)
-                last = parts.stored.last(row)
-            self._acquired[session_id] = WritableSession(session_id, last + 1, last, last, committed)
-
-    def release(self, session_id: SessionId) -> None:
-        """Let others write; do nothing if it is not acquired. A commit listener must not call this."""
-        with self._mutex:
-            session = self._acquired.pop(session_id, None)
-        if session is not None and self._opened is not None:
-            self._opened.writer.drain(giving_up=session)
-            self._opened.locks.release(session_id)
-
-    def submit(self, session_id: SessionId, event: Event, *, waits: bool = False) -> None:
-        """Queue an event.
-
-        Raises:
-            SessionReadOnlyError: a commit failed; no later event is kept.
-            InvalidEventError: it has the wrong position, or JSON cannot represent it; nothing was queued.
-            StoreError: the session is not acquired.
-        """
-        with self._mutex:
-            session = self._writable(session_id)
-            json, size = session.encoded(event)
-            writer = self._parts().writer
-            if session.next_seq == 0 and session.unstored is not None:
-                writer.put(Create(session, session.unstored), waits=True)
-            values = (session_id, event.seq, event.branch_id, event.kind, json)
-            names = names_in(json)
-            contents = tuple(filter(None, map(writer.unsaved, names))) if names else ()
-            at = self._clock.now()
-            append = Append(session, values, size, at, names, contents, event.droppable, event.dropped_before)
-            writer.put(append, waits=waits)
-            session.next_seq += 1
-
-    def flush(self) -> None:
-        if self._opened is not None:
-            self._opened.writer.flush()
-
-    def retitle(self, session_id: SessionId, title: str | None) -> None:
-        """Queue a title. Raises what `submit` raises, and InvalidRequestError for a title that is not Unicode."""
-        check_title(title)
-        with self._mutex:
-            session = self._writable(session_id)
-            session.check_writable()
-            unstored = session.unstored  # read once, because the writer clears it when it is stored
-            if unstored is not None:
-                session.unstored = replace(unstored, title=title)
-            if session.next_seq:
-                self._parts().writer.put(Retitle(session, title))
-
-    def move(self, session_id: SessionId, cwd: str, directories: tuple[str, ...]) -> None:
-        """Queue directories. Raises what `submit` raises, and InvalidRequestError for a path that cannot be kept."""
-        check_directories((cwd, *directories))
-        with self._mutex:
-            session = self._writable(session_id)
-            session.check_writable()
-            unstored = session.unstored  # read once, as in `retitle`
-            if unstored is not None:
-                session.unstored = replace(unstored, cwd=cwd, directories=directories)
-            if session.next_seq:
-                self._parts().writer.put(Move(session, cwd, directories))
-
-    def archive(self, session_id: SessionId, archived: bool) -> None:
-        # What is in use may be brought back: that ends nobody's work.
-        using = self._unused(session_id) if archived else contextlib.nullcontext(self._parts())
-        with using as parts, parts.database.writing() as connection:
-            if connection.execute(ARCHIVE_SESSION, (archived, session_id)).rowcount == 0:
-                raise SessionNotFoundError(session_id)
-
-    def load(self, session_id: SessionId, since: int = 0, limit: int | None = None) -> Sequence[Event]:
-        """Return committed events. Waits for the commit of those that this process has submitted."""
-        parts = self._parts()
-        session = self._acquired.get(session_id)
-        if session is not None and session.failure is None:
-            last = session.next_seq - 1 if limit is None else min(session.next_seq, max(since, 0) + limit) - 1
-            if session.committed < last:
-                parts.writer.drain()
-        found = parts.stored.events(session_id, since, limit)
-        if not found:
-            self.row(session_id)
-        return found
-
-    def row(self, session_id: SessionId) -> SessionRow:
-        """Return the committed row, or the one given to `create`. Raises SessionNotFoundError."""
-        session = self._acquired.get(session_id)
-        unstored = session.unstored if session is not None else None
-        row = self._parts().stored.row(session_id) or unstored
-        if row is None:
-            raise SessionNotFoundError(session_id)
-        return row
-
-    def rows(
-        self,
-        *,
-        cwds: Collection[str] | None = None,
-        titled: bool = False,
-        archived: bool | None = None,
-        after: Place | None = None,
-        limit: int | None = None,
-    ) -> Sequence[SessionRow]:
-        # Unstored ones first, so that one that is stored meanwhile is not missing from both.
-        rows = {row.session_id: row for row in self._unstored()}
-        found = self._parts().stored.rows(cwds, titled, archived, after, limit)
-        rows.update((row.session_id, row) for row in found)
-        return page(rows.values(), cwds, titled, archived, after, limit)
-
-    def directories(self) -> Collection[str]:
-        unstored = {row.cwd for row in self._unstored()}
-        return unstored | self._parts().stored.directories()
-
-    def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:
-        return self._parts().stored.contents(session_id)
-
-    def droppable(self, session_id: SessionId) -> Sequence[Droppable]:
-        return self._parts().stored.droppable(session_id)
-
-    def add(self, row: SessionRow, items: Iterable[Event | bytes]) -> None:
-        """Add a whole session. Other writers wait meanwhile: some 10 s for a million events of 400 bytes."""
-        from .writer import write_session  # here, as in `_open`
-
-        self.create(row)
-        try:
-            with self._parts().database.writing() as connection:
-                write_session(connection, bounded_row(row), items)
-        finally:
-            self.release(row.session_id)
-
-    def delete(self, session_id: SessionId) -> None:
-        from .maintenance import delete_session  # here, as in `_open`
-
-        with self._unused(session_id) as parts, parts.database.writing() as connection:
-            if not delete_session(connection, session_id):
-                raise SessionNotFoundError(session_id)
-
-    def collect(self, older_than: float) -> Collected:
-        """Delete old sessions. `freed` is by how much the database has shrunk."""
-        from .locks import owners  # here, as in `_open`
-        from .maintenance import collect
-
-        database = self._parts().database
-        old = [row for row in self.rows() if row.updated_at < older_than]
-        return collect(database, old, older_than, self._locked_free, lambda: not owners(database.path))
-
-    def blob_put(self, data: Storable) -> BlobDigest:
-        """Keep content. Raises InvalidRequestError for more than `schema.MAX_BLOB` bytes."""
-        digest = digest_of(data)
-        with self._mutex:
-            self._parts().writer.keep(Content(digest, bytes(data)))
-        return digest
-
-    def blob_get(self, digest: BlobDigest) -> bytes:
-        parts = self._parts()
-        content = parts.writer.unsaved(digest)
-        if content is not None:
-            return content.data
-        return parts.stored.content(digest)
-
-    def close(self) -> None:
-        """Commit what was submitted and release all sessions. A commit listener must not call this."""
-        with self._mutex:
-            self._closed = True
-            acquired = tuple(self._acquired)
-            self._acquired.clear()
-            parts, self._opened = self._opened, None
-        if parts is not None:
-            parts.writer.close()
-            parts.database.close()
-            for session_id in acquired:
-                parts.locks.release(session_id)
-
-    def _unstored(self) -> list[SessionRow]:
-        """Return the rows of created sessions that have no event in the database yet."""
-        found = [session.unstored for session in tuple(self._acquired.values())]
-        return [row for row in found if row is not None]
-
-    @contextlib.contextmanager
-    def _locked_free(self, sessions: Collection[SessionId]) -> Generator[Collection[SessionId]]:
-        """Lock those of the sessions that are not in use, for the block, and return them."""
-        locks = self._parts().locks
-        with self._mutex:
-            locked = locks.acquire_free(each for each in sessions if each not in self._acquired)
-        try:
-            yield dict.fromkeys(locked)
-        finally:
-            for session_id in locked:
-                locks.release(session_id)
-
-    @contextlib.contextmanager
-    def _unused(self, session_id: SessionId) -> Generator[_Parts]:
-        """Keep every process from writing the session, for the block. Raises SessionNotFoundError, SessionInUseError.
-
-        Without the mutex in the block, so that other sessions go on.
-        """
-        with self._mutex:
-            parts = self._parts()
-            if session_id in self._acquired:
-                raise SessionInUseError(session_id, os.getpid())
-            if self._parts().stored.row(session_id) is None:
-                raise SessionNotFoundError(session_id)
-            parts.locks.acquire(session_id)
-        try:
-            yield parts
-        finally:
-            parts.locks.release(session_id)
-
-    def _parts(self) -> _Parts:
-        parts = self._opened
-        if parts is not None:
-            return parts
-        with self._mutex:
-            if self._closed:
-                raise StoreError("the store is closed; open another one")
-            if self._opened is None:
-                self._opened = self._open()
-            return self._opened
-
-    def _open(self) -> _Parts:
+    def _open(self) -> Parts:
         # Imported here, because a host answers its first request sooner without SQLite.
         from .database import Database
         from .locks import SessionLocks
-        from .writer import Writer
+        from .writer import SqliteCommitter
 
         path = os.path.realpath(self._path)
         database = Database(path, self._busy_seconds, self._migrations)
-        return _Parts(database, Stored(database), Writer(database), SessionLocks(path))
-
-    def _writable(self, session_id: SessionId) -> WritableSession:
-        session = self._acquired.get(session_id)
-        if session is None:
-            raise StoreError(f"session {session_id} is not open for writing here; acquire it first")
-        return session
-
-    @contextlib.contextmanager
-    def _locked(self, parts: _Parts, session_id: SessionId) -> Generator[SessionRow | None]:
-        """Take the lock, release it only if the block raises, and return the stored row.
-
-        The row is read under the lock, because its last owner may have written, created or deleted the session.
-        """
-        parts.locks.acquire(session_id)
-        try:
-            yield self._parts().stored.row(session_id)
-        except BaseException:
-            parts.locks.release(session_id)
-            raise
-
-
-def _taken(session_id: SessionId) -> InvalidRequestError:
-    return InvalidRequestError(f"session {session_id} exists already; choose another id")
+        writer = GroupCommit(SqliteCommitter(database))
+        return _SqliteParts(database, Stored(database), writer, SessionLocks(path))

@@ -15,11 +15,12 @@ from engine.core.errors import InvalidRequestError, SessionInUseError
 from engine.core.ids import BlobDigest, SessionId
 from engine.log.store.changes import Retitle
 from engine.log.store.database import Database
+from engine.log.store.group_commit import GroupCommit
 from engine.log.store.locks import SessionLocks
 from engine.log.store.schema import MIGRATIONS
 from engine.log.store.sqlite import SqliteStore
 from engine.log.store.writable import WritableSession
-from engine.log.store.writer import Writer
+from engine.log.store.writer import SqliteCommitter
 from tests.support.archives import kept
 from tests.support.stores import (
     PATIENCE,
@@ -295,7 +296,7 @@ def test_what_waits_goes_into_the_commit_of_what_comes_next(sqlite: SqliteStore)
 
 def test_a_change_that_waits_wakes_nobody(tmp_path: Path) -> None:
     database = Database(str(tmp_path / "sessions.db"), 10.0, MIGRATIONS)
-    writer = Writer(database)
+    writer = GroupCommit(SqliteCommitter(database))
     before = threading.active_count()
     writer.put(Retitle(WritableSession(A), None), waits=True)
     assert threading.active_count() == before  # the thread is started by the first that is queued
