@@ -51,11 +51,17 @@ class SessionNotFoundError(EngineError):
 class SessionInUseError(EngineError):
     """Raised when a second process tries to write to a session; reading stays possible."""
 
-    def __init__(self, session_id: SessionId, pid: int | None) -> None:
+    def __init__(
+        self, session_id: SessionId, pid: int | None, *, host: str | None = None, seconds: float | None = None
+    ) -> None:
+        """`host`: where the process runs, None for this one. `seconds`: how long a killed process keeps the session."""
         owner = f"process {pid}" if pid is not None else "another process"
-        super().__init__(f"session {session_id} is in use by {owner}; close it there first")
+        where = f" on {host}" if host is not None else ""
+        wait = f", or wait {seconds:.0f} s if it was killed" if seconds is not None else ""
+        super().__init__(f"session {session_id} is in use by {owner}{where}; close it there first{wait}")
         self.session_id = session_id
         self.pid = pid
+        self.host = host
 
 
 class SessionBusyError(EngineError):
@@ -106,7 +112,24 @@ class StoreGoneError(StoreError):
 
 
 class StoreBusyError(StoreError):
-    """Passed to a session's commit listener while another process keeps the store locked; the commit is tried again."""
+    """Passed to a session's commit listener while the store cannot take the commit, which is tried again.
+
+    Another process keeps the store locked, or its server cannot be reached.
+    """
+
+
+class LeaseLostError(StoreError):
+    """Passed to a session's commit listener after another process took the session over. Nothing more is written.
+
+    That takes a process that did not renew its lease for `seconds`, because it was stopped or had no connection.
+    `owner` is the host and the process that have the session now, None if none has it or the host is unknown.
+    """
+
+    def __init__(self, owner: tuple[str, int] | None, seconds: float) -> None:
+        by = f"process {owner[1]} on {owner[0]}" if owner is not None else "another process"
+        super().__init__(f"{by} took it over, because this process did not renew its lease for {seconds:.0f} s")
+        self.owner = owner
+        self.seconds = seconds
 
 
 class EnvironmentUnavailableError(EngineError):

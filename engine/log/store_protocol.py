@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -68,6 +68,16 @@ class Collected(Struct, frozen=True, kw_only=True):
     deleted: tuple[SessionId, ...] = ()
     in_use: tuple[SessionId, ...] = ()
     freed: int = 0
+
+
+class Owner(Struct, frozen=True):
+    """The process that writes a session. `host` is "" for the machine that asks."""
+
+    pid: int
+    host: str = ""
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}" if self.host else f"process {self.pid}"
 
 
 CommitListener = Callable[[Seq, Exception | None], None]
@@ -149,6 +159,10 @@ class Store(Protocol):
             after: only sessions after that place.
             limit: how many at most.
         """
+        ...
+
+    def owners(self) -> Mapping[SessionId, Owner]:
+        """Return the process that writes each session in use. It may have released the session meanwhile."""
         ...
 
     def directories(self) -> Collection[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,14 +16,26 @@ from engine.log.store_protocol import Store
 from tests.support.archives import kept
 from tests.support.boards import Desk
 from tests.support.commands import Home
+from tests.support.postgresql import new_schema, running
 from tests.support.stores import A, B, CountingClock, message, row
 
+KINDS = (
+    *(name for name, _ in STORES),
+    "postgresql 18",
+    pytest.param("postgresql 15", marks=pytest.mark.slow),
+)
 
-@pytest.fixture(scope="session", params=[make for _, make in STORES], ids=[name for name, _ in STORES])
-def make(request: pytest.FixtureRequest) -> Callable[[Path, Clock], Store]:
-    """The maker of one kind."""
-    maker: Callable[[Path, Clock], Store] = request.param
-    return maker
+
+@pytest.fixture(scope="session", params=KINDS)
+def make(request: pytest.FixtureRequest) -> Iterator[Callable[[Path, Clock], Store]]:
+    """The maker of one kind. The same path is the same store, except in memory."""
+    kind, _, version = request.param.partition(" ")
+    if not version:
+        yield dict(STORES)[kind]
+        return
+    schemas: dict[Path, str] = defaultdict(new_schema)
+    with running(version) as server:
+        yield lambda path, clock: server.store(clock, schemas[path])
 
 
 @pytest.fixture

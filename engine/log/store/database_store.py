@@ -14,7 +14,7 @@ import contextlib
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -25,7 +25,7 @@ from ...core.errors import InvalidRequestError, SessionInUseError, SessionNotFou
 from ...core.ids import BlobDigest, Seq, SessionId
 from ..events import Event
 from ..redaction import Storable
-from ..store_protocol import Collected, CommitListener, Droppable, Place, SessionRow
+from ..store_protocol import Collected, CommitListener, Droppable, Owner, Place, SessionRow
 from .changes import Append, Content, Create, Listen, Move, Retitle
 from .group_commit import GroupCommit
 from .schema import digest_of, names_in
@@ -127,6 +127,10 @@ class Parts(Protocol):
             older_than: a session that was updated at this time (seconds since the epoch) or later meanwhile stays.
             locked_free: locks those sessions that are not in use.
         """
+        ...
+
+    def owners(self) -> Mapping[SessionId, Owner]:
+        """Return the process that writes each session in use."""
         ...
 
     def close(self, acquired: Iterable[SessionId]) -> None:
@@ -288,6 +292,9 @@ class DatabaseStore(ABC):
         found = self._parts().stored.rows(cwds, titled, archived, after, limit)
         rows.update((row.session_id, row) for row in found)
         return page(rows.values(), cwds, titled, archived, after, limit)
+
+    def owners(self) -> Mapping[SessionId, Owner]:
+        return self._parts().owners()
 
     def directories(self) -> Collection[str]:
         unstored = {row.cwd for row in self._unstored()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from ...core.ids import BlobDigest, Seq, SessionId
 from ..events import Event
 from ..events.codec import decode
 from ..redaction import Storable
-from ..store_protocol import Collected, CommitListener, Droppable, Place, SessionRow
+from ..store_protocol import Collected, CommitListener, Droppable, Owner, Place, SessionRow
 from .schema import digest_of, names_in, pack, unpack
 from .stored import page
 from .writable import WritableSession, bounded_row, check_directories, check_title, encoded_items, stamped_row
@@ -160,6 +160,11 @@ class MemoryStore:
         with self._mutex:
             rows = self._all()
         return page(rows, cwds, titled, archived, after, limit)
+
+    def owners(self) -> Mapping[SessionId, Owner]:
+        with self._mutex:
+            self._check_open()
+            return dict.fromkeys(self._acquired, Owner(os.getpid()))
 
     def directories(self) -> Collection[str]:
         with self._mutex:

@@ -6,7 +6,7 @@ SQLite is imported and the file touched only by the first call that needs it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ...core.clock import Clock
 from ...core.ids import SessionId
 from ..events import Event
-from ..store_protocol import Collected, SessionRow
+from ..store_protocol import Collected, Owner, SessionRow
 from .database_store import DatabaseStore, LockedFree, Parts
 from .group_commit import GroupCommit
 from .schema import MIGRATIONS, Migration
@@ -54,6 +54,11 @@ class _SqliteParts:
         from .maintenance import collect
 
         return collect(self.database, old, older_than, locked_free, lambda: not owners(self.database.path))
+
+    def owners(self) -> Mapping[SessionId, Owner]:
+        from .locks import owners  # here, as in `_open`
+
+        return {session_id: Owner(pid) for session_id, pid in owners(self.database.path).items()}
 
     def close(self, acquired: Iterable[SessionId]) -> None:
         self.database.close()

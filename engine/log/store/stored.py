@@ -139,7 +139,7 @@ def page_query(
     values: list[object] = []
     if cwds is not None:
         conditions.append(f"cwd IN ({', '.join('?' * len(cwds))})")
-        values.extend(map(_stored_path, cwds))
+        values.extend(map(stored_path, cwds))
     if titled:
         conditions.append("title IS NOT NULL")
     if archived is not None:
@@ -177,7 +177,8 @@ def place_of(row: SessionRow) -> Place:
     return (row.updated_at, row.session_id)
 
 
-def _stored_path(path: str) -> bytes:
+def stored_path(path: str) -> bytes:
+    """Return a path as a database has it; any text has some bytes."""
     try:
         return path.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # a client may ask for anything; no session has such a directory
