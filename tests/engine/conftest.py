@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from engine.log.store_protocol import Store
 from tests.support.archives import kept
 from tests.support.boards import Desk
 from tests.support.commands import Home
-from tests.support.postgresql import new_schema, running
+from tests.support.postgresql import Server, new_schema, running
 from tests.support.stores import A, B, CountingClock, message, row
 
 KINDS = (
@@ -26,16 +28,21 @@ KINDS = (
 )
 
 
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Callable[[str], Server]]:
+    """Returns the server of a version, which is started when it is first needed."""
+    with ExitStack() as stack:
+        yield lru_cache(lambda version: stack.enter_context(running(version)))
+
+
 @pytest.fixture(scope="session", params=KINDS)
-def make(request: pytest.FixtureRequest) -> Iterator[Callable[[Path, Clock], Store]]:
+def make(request: pytest.FixtureRequest, postgresql: Callable[[str], Server]) -> Callable[[Path, Clock], Store]:
     """The maker of one kind. The same path is the same store, except in memory."""
     kind, _, version = request.param.partition(" ")
     if not version:
-        yield dict(STORES)[kind]
-        return
+        return dict(STORES)[kind]
     schemas: dict[Path, str] = defaultdict(new_schema)
-    with running(version) as server:
-        yield lambda path, clock: server.store(clock, schemas[path])
+    return lambda path, clock: postgresql(version).store(clock, schemas[path])
 
 
 @pytest.fixture

@@ -183,7 +183,7 @@ class Database:
                 return
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('rewindow:' || %s))", (self._schema,))
             if self._version(connection) is None:
-                connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self._schema)))
+                self._create_schema(connection)
                 connection.execute(
                     "CREATE TABLE migrations (version integer PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())"
                 )
@@ -191,6 +191,11 @@ class Database:
             for version, migration in enumerate(self._migrations[found:], found + 1):
                 connection.execute(migration)
                 connection.execute("INSERT INTO migrations (version) VALUES (%s)", (version,))
+
+    def _create_schema(self, connection: Connection[Row]) -> None:
+        # Looked up, because `IF NOT EXISTS` takes the right to create one even if it is there.
+        if connection.execute("SELECT to_regnamespace(quote_ident(%s))", (self._schema,)).fetchone() == (None,):
+            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(self._schema)))
 
     def _version(self, connection: Connection[Row]) -> int | None:
         """Return the number of migrations that the database has seen, None without their table.
