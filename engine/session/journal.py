@@ -16,7 +16,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..core.errors import SessionNotFoundError, SessionReadOnlyError, StoreBusyError, StoreError
+from ..core.errors import LeaseLostError, SessionNotFoundError, SessionReadOnlyError, StoreBusyError, StoreError
 from ..core.ids import MessageId, Seq, SessionId, ToolCallId
 from ..log.events import ConversationEvent, Event
 from ..log.events.conversation import AgentReasoning, AgentText
@@ -187,6 +187,7 @@ class Subscription:
                     await self._pressing.wait()
 
 
+TAKEN_OVER: Final = "Session {session} is closed here: {reason}. Open it again to go on."
 _WAIT_SECONDS: Final = 0.005
 """How long the commit of an event that can wait is delayed. Most statements have ended by then, and need one commit
 instead of two. It is more than a short statement takes on a busy machine, and less than a person notices."""
@@ -218,6 +219,9 @@ class Journal:
         self._delay: SessionReadOnlyError | None = None
         self._progress = asyncio.Event()
         """Set by each commit."""
+        self._is_taken_over = False
+        self._end = asyncio.Event()
+        """Set when it is closed, or another process has taken the session over."""
         self._subscriptions: list[Subscription] = []
 
     def opened_at(self, seq: Seq) -> None:
@@ -348,8 +352,14 @@ class Journal:
         self._subscriptions.remove(subscription)
         subscription.close()
 
+    async def taken_over(self) -> bool:
+        """Wait until another process has taken the session over; return False if the journal is closed before."""
+        await self._end.wait()
+        return self._is_taken_over
+
     def close(self) -> None:
         """End every subscription after the items so far."""
+        self._end.set()
         for subscription in self._subscriptions:
             subscription.close()
 
@@ -367,8 +377,18 @@ class Journal:
         self._delay = reason if is_busy else None
         if self._delay is None and self._failure is None:
             self._failure = reason
+        if isinstance(error, LeaseLostError):
+            self._report_takeover(error)
         self._progress.set()
         self._publish()
+
+    def _report_takeover(self, error: LeaseLostError) -> None:
+        # Before the events that wait: they will never be durable, so nothing after them is published.
+        text = TAKEN_OVER.format(session=self._session_id, reason=error)
+        for subscription in self._subscriptions:
+            subscription.put(TextStreamed(MessageId(f"taken_over_{self.kept}"), text, aside=True))
+        self._is_taken_over = True
+        self._end.set()
 
     def _publish(self) -> None:
         while self._waiting:

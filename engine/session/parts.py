@@ -129,7 +129,10 @@ def assemble(
         journal.write,
         redact=partial(redact_event, services.redactor),  # even without secrets now, because it may learn some
         check=view.refusal,
-        backing=StoredEvents(services.store, session_id, journal, services.redactor),
+        # Code on the event loop reads old events, so those that only a network would return stay in memory.
+        backing=None
+        if services.store.is_remote
+        else StoredEvents(services.store, session_id, journal, services.redactor),
     )
     timeline = Timeline(log.at)
     log.follow_path(timeline, Timeline.FOLLOWS)

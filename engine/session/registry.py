@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeVarTuple
 
 import anyio
 import anyio.to_thread
@@ -169,6 +169,8 @@ class Sessions:
         self._stores = SessionStores(services.store, services.clock)
         self._tasks = tasks
         self._open: dict[SessionId, Session] = {}
+        self._releasing: dict[SessionId, anyio.Event] = {}
+        """Set when a session that was closed has been released."""
         self._naming = anyio.Lock()
         """Held while a named session is opened, so that it is made once."""
 
@@ -254,10 +256,10 @@ class Sessions:
         services = self._services.for_servers(opening.servers)
         services = services if store is None else replace(services, store=store)
         row = SessionRow(session_id=session_id, cwd=cwd, directories=directories, created_at=now, updated_at=now)
-        services.store.create(row)
+        await _on_thread(services.store.create, row)
         try:
             project = find_project_environment(cwd, services.environ, services.settings.python)
-            journal = self._journal(session_id, services.redactor)
+            journal = await self._journal(session_id, services.redactor)
             notes = [*warnings, *([project.note] if project.note else []), *missing(directories)]
             parts = assemble(
                 services,
@@ -285,7 +287,7 @@ class Sessions:
                 opened = parts.log.append(event)
             await journal.durable(opened)
         except BaseException:
-            services.store.release(session_id)
+            await _on_thread(services.store.release, session_id)
             raise
         return Session(parts)
 
@@ -341,9 +343,9 @@ class Sessions:
         )
         try:
             try:
-                session = await reopened(journal=self._journal(session_id, services.redactor))
+                session = await reopened(journal=await self._journal(session_id, services.redactor))
             except BaseException:
-                services.store.release(session_id)
+                await _on_thread(services.store.release, session_id)
                 raise
         except (StoreError, SessionReadOnlyError) as error:
             logger.warning("session %s is opened read-only: %s", session_id, _reason(error), extra=SHOWN_IN_SESSION)
@@ -409,7 +411,7 @@ class Sessions:
         try:
             return await self._load(forked, cwd, directories, servers=servers)
         except BaseException:
-            store.delete(forked)
+            await _on_thread(store.delete, forked)
             raise
 
     async def rows(
@@ -454,7 +456,12 @@ class Sessions:
         session = self.find(session_id)
         await session.close()
         self._open.pop(session_id, None)
-        self._stores.of(session_id).release(session_id)
+        released = self._releasing[session_id] = anyio.Event()
+        try:
+            await _on_thread(self._stores.of(session_id).release, session_id)
+        finally:
+            del self._releasing[session_id]
+            released.set()
 
     async def retitle(self, session_id: SessionId, text: str) -> str:
         """Give a session another title, which no prompt replaces; return it as it is stored.
@@ -519,17 +526,28 @@ class Sessions:
         for session_id in list(self._open):
             await self.close(session_id)
 
-    def _journal(self, session_id: SessionId, redactor: Redactor) -> Journal:
+    async def _journal(self, session_id: SessionId, redactor: Redactor) -> Journal:
         """Acquire the session for writing; the journal receives its commits."""
+        if (released := self._releasing.get(session_id)) is not None:
+            await released.wait()
         store = self._stores.of(session_id)
         journal = Journal(store, session_id, redactor)
-        store.acquire(session_id, journal.committed)
+        await _on_thread(store.acquire, session_id, journal.committed)
         return journal
 
     def _begin(self, session: Session) -> Session:
         session.start(self._tasks)
         self._open[session.session_id] = session
         return session
+
+
+_Values = TypeVarTuple("_Values")
+
+
+async def _on_thread(call: Callable[[*_Values], None], *values: *_Values) -> None:
+    """Make a call that may wait for a database. A cancellation waits for its end, so its effect is known."""
+    with anyio.CancelScope(shield=True):
+        await anyio.to_thread.run_sync(call, *values)
 
 
 def _reason(error: StoreError | SessionReadOnlyError) -> StoreError:

@@ -347,10 +347,10 @@ class HistoryLimit:
         """
         try:
             await self._journal.durable(Seq(len(self._log) - 1))
-            size = self._store.row(self._session_id).contents_size
+            size = (await anyio.to_thread.run_sync(self._store.row, self._session_id)).contents_size
             if size <= self._limit:  # the usual case, which costs one row
                 return
-            droppable = self._store.droppable(self._session_id)
+            droppable = await anyio.to_thread.run_sync(self._store.droppable, self._session_id)
             drop = due_drop(droppable, size, self._limit)
             if drop is not None:
                 self._log.append(self._dropped(drop, droppable))

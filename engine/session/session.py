@@ -606,6 +606,8 @@ class Session:
     def start(self, tasks: TaskGroup) -> None:
         """Start serving requests."""
         self._requests.start(tasks)
+        if self._parts.store.is_remote:
+            tasks.start_soon(self._end_if_taken_over)
 
     def connect(self) -> None:
         """Start connecting its MCP servers, and listing the slash commands of files, in the background.
@@ -622,13 +624,23 @@ class Session:
         """Close the session: wait until nothing runs, and free its resources. Idempotent."""
         self.begin_close()
         await self._requests.idle()
+        await self._free()
+        self._parts.journal.close()
+
+    async def _end_if_taken_over(self) -> None:
+        """Stop everything once another process has the session. Clients still get what the journal says of it."""
+        if await self._parts.journal.taken_over():
+            self.begin_close()
+            await self._requests.idle()
+            await self._free()
+
+    async def _free(self) -> None:
         try:
             if self._requests.runtime is not None:
                 await self._requests.runtime.close()
         finally:
             if self._parts.servers is not None:
                 await self._parts.servers.close()
-        self._parts.journal.close()
 
     @property
     def _runtime(self) -> SessionRuntime:

@@ -387,7 +387,8 @@ class ToolCalls:
             digest = digest_of(change.after)
             self._readings[request.ordinal] = Reading(path=place, digest=digest, value=change.value)
             return change.value
-        self._context.seen.check(place, change.before, request.basis, shown, unsaved=is_lost)
+        seen = self._context.seen
+        await anyio.to_thread.run_sync(lambda: seen.check(place, change.before, request.basis, shown, unsaved=is_lost))
         self._check_secrets(change)
         changes, note = await anyio.to_thread.run_sync(changes_of, change.before, change.after)
         kept, kept_note = await anyio.to_thread.run_sync(

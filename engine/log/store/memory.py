@@ -47,6 +47,10 @@ class MemoryStore:
         self._refs: dict[SessionId, dict[BlobDigest, _Reference]] = {}
         self._closed = False
 
+    @property
+    def is_remote(self) -> bool:
+        return False
+
     def create(self, row: SessionRow) -> None:
         """Add a session. A `created_at` of 0.0 becomes the clock's time.
 

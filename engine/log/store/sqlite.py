@@ -80,6 +80,10 @@ class SqliteStore(DatabaseStore):
         self._busy_seconds = busy_seconds
         self._migrations = migrations
 
+    @property
+    def is_remote(self) -> bool:
+        return False
+
     def _open(self) -> Parts:
         # Imported here, because a host answers its first request sooner without SQLite.
         from .database import Database

@@ -61,6 +61,10 @@ class PostgresqlStore(DatabaseStore):
     def _database_parts(self) -> PostgresqlParts:
         return cast("PostgresqlParts", self._parts())
 
+    @property
+    def is_remote(self) -> bool:
+        return True
+
     def _open(self) -> Parts:
         # Imported here, because a host answers its first request sooner without psycopg.
         from .database import Database
