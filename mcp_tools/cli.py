@@ -82,7 +82,7 @@ def main(arguments: Sequence[str]) -> int:
     from mcp_tools.access import AccessError
 
     try:
-        settings = load_settings(os.environ, {"state_dir": options.state_dir})
+        settings = load_settings(os.environ, {"state_dir": options.state_dir, "store": options.store})
         settings = _with_sandbox(settings, options.allow_run)
         access = _access(options, settings)
         if options.session is not None:
@@ -199,6 +199,7 @@ def _print_config(options: argparse.Namespace, access: Access | None) -> int:
     arguments = [part for root in (roots.directories if roots else ()) for part in ("--root", root)]
     arguments += [] if options.session is None else ["--session", options.session]
     arguments += [] if options.state_dir is None else ["--state-dir", os.path.abspath(options.state_dir)]
+    arguments += [] if options.store is None else ["--store", options.store]
     arguments += ["--structured"] if options.structured else []
     arguments += [] if options.allow_run is None else ["=".join(filter(None, ("--allow-run", options.allow_run)))]
     arguments += ["--network"] if options.network else []
@@ -283,6 +284,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--session", metavar="NAME", help="use this saved session, and create it if it is missing")
     parser.add_argument("--state-dir", metavar="DIR", help="where sessions are kept (REWINDOW_STATE_DIR)")
+    parser.add_argument(
+        "--store",
+        metavar="sqlite|ADDRESS",
+        help="the database of sessions: in the state directory, or postgresql://USER@HOST/DATABASE (REWINDOW_STORE)",
+    )
     parser.add_argument(
         "--structured",
         action="store_true",

@@ -18,6 +18,7 @@ from engine import Host, Store, Zygote, load_settings, open_store
 from engine.core.clock import SystemClock
 from engine.core.errors import EngineError, InvalidRequestError, SessionNotFoundError
 from engine.core.ids import SessionId
+from engine.core.settings import DEFAULT_STORE
 from engine.core.text import printable
 from engine.log.store import DATABASE
 from engine.runtime.system.desktop import PLACES, browser_program
@@ -48,7 +49,7 @@ def page(
     """Show sessions as a page in your browser."""
     bundle()  # before an address is printed that shows nothing
     settings = load_settings(os.environ)
-    store = open_store(settings.state_dir, SystemClock())
+    store = open_store(settings.state_dir, SystemClock(), settings.store)
     try:
         session_id = None if session is None else _find(store, session)
         listening = listen(port)
@@ -68,7 +69,8 @@ def page(
         # The engine's task group would wrap an exception that passes through it.
         async with host:
             try:
-                server = PageServer(host, store, settings.state_dir / DATABASE, host.redactor, listening)
+                database = settings.state_dir / DATABASE if settings.store == DEFAULT_STORE else None
+                server = PageServer(host, store, database, host.redactor, listening)
                 if session_id is not None:
                     server.prepare(session_id)
                 _announce(server, session_id, browser)

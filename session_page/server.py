@@ -67,7 +67,7 @@ async def system_peer(server: Endpoint, client: Endpoint) -> Peer:
     return await anyio.to_thread.run_sync(peer_of, server, client)
 
 
-def start(host: Host, store: Store, database: Path, hidden: Redactor, tasks: TaskGroup) -> PageServer:
+def start(host: Host, store: Store, database: Path | None, hidden: Redactor, tasks: TaskGroup) -> PageServer:
     """Serve the page of a host until it ends, in its `tasks`; for `/page`.
 
     Raises:

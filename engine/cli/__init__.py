@@ -6,6 +6,7 @@ Called by `rewindow_startup`. An agent that an editor starts never imports this 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -76,8 +77,16 @@ def _root(
     version: bool = typer.Option(
         False, "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
     ),
+    store: str = typer.Option(
+        "", "--store", metavar="sqlite|ADDRESS", help="The database of sessions, before the command (REWINDOW_STORE)."
+    ),
 ) -> None:
     del version
+    if store:
+        from ..core.settings import load_settings  # late, so that a help text does not wait for it
+
+        load_settings({}, {"store": store})  # checks it
+        os.environ["REWINDOW_STORE"] = store
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -14,7 +14,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, cast
@@ -23,11 +23,13 @@ import anyio
 import typer
 
 from ..context.models import make_model
+from ..core.clock import SystemClock
 from ..core.domain import PARTS, Domain, Layer, is_bare, is_held
 from ..core.errors import EngineError
 from ..core.ids import ExecutionId
 from ..core.key_file import warning_about
-from ..core.settings import SETTINGS, config_path
+from ..core.settings import DEFAULT_STORE, SETTINGS, config_path
+from ..core.store_address import shown as shown_address
 from ..core.text import plural, visible
 from ..core.tokens.ranks import encoding
 from ..files.installation import Installation, own_installation
@@ -37,9 +39,9 @@ from ..files.search.commands import INSTALL, find_ripgrep
 from ..log.redaction import SHORTEST
 from ..log.secrets import allowed_variables, find_secrets
 from ..log.statements import EffectAnswer, EffectRequest, RunRequest
-from ..log.store import DATABASE
-from ..log.store.locks import owners
+from ..log.store import DATABASE, open_store
 from ..log.store.maintenance import contents_taken, faults, open_to_others
+from ..log.store.postgresql.store import PostgresqlStore
 from ..runtime.checkpoint_memory import free_memory, is_short
 from ..runtime.environment import EnvironmentSpec
 from ..runtime.sandbox import landlock
@@ -116,7 +118,8 @@ def configuration() -> Iterator[Finding]:
             unset += 1
             continue
         value: object = getattr(values, option.name)
-        yield Finding("ok", f"{option.name} = {shown(_text(value))}  ({origin})")
+        text = shown_address(str(value)) if option.may_have_password else _text(value)
+        yield Finding("ok", f"{option.name} = {shown(text)}  ({origin})")
     which = "the other" if unset < len(SETTINGS) else "all"
     yield Finding("ok", f"{which} {unset} settings have their defaults (`rewindow help configuration`)")
 
@@ -218,14 +221,12 @@ def permissions() -> Iterable[Finding]:
 def sessions() -> Iterable[Finding]:
     with store() as opened:
         rows = opened.rows()
-    taken = _taken(settings().state_dir)
+    if settings().store == DEFAULT_STORE:
+        place = f", {size(_taken(settings().state_dir))} in {shown(str(settings().state_dir))}"
+    else:
+        place = f" in {shown(shown_address(settings().store))}"
     found = [Finding("failed", row.complaint) for row in rows if row.complaint]
-    return [
-        *found,
-        Finding(
-            "ok", f"{len(rows):,} {plural(len(rows), 'session')}, {size(taken)} in {shown(str(settings().state_dir))}"
-        ),
-    ]
+    return [*found, Finding("ok", f"{len(rows):,} {plural(len(rows), 'session')}{place}")]
 
 
 def _taken(directory: Path) -> int:
@@ -254,7 +255,7 @@ def comparisons() -> Iterable[Finding]:
 
 def past() -> Iterable[Finding]:
     """What is kept for rebuilds beside the logs."""
-    if not _database().exists():
+    if settings().store != DEFAULT_STORE or not _database().exists():
         return []
     found = contents_taken(_database(), _CHECK_SECONDS)
     if found is None:
@@ -289,10 +290,30 @@ def checkpoints() -> Iterable[Finding]:
     return [Finding("ok", f"checkpoints may take {size(values.checkpoint_bytes)} of memory (checkpoint_bytes){room}")]
 
 
+def server() -> Iterator[Finding]:
+    """Look at a PostgreSQL server: its version, the rights there, the tables, and how durable commits are."""
+    opened = _server()
+    if opened is None:
+        return
+    with closing(opened):
+        found = opened.inspect()
+    yield Finding("ok", found.summary)
+    yield from (Finding("failed", f"the right {each} is missing; grant it") for each in found.missing_rights)
+    yield from (Finding("note", each) for each in found.notes)
+
+
 def integrity() -> Iterable[Finding]:
+    opened = _server()
+    if opened is not None:
+        with closing(opened):
+            found = opened.faults(_CHECK_SECONDS)
+        return _integrity(found)
     if not _database().exists():
         return [Finding("note", "there is no database yet")]
-    found = faults(_database(), _CHECK_SECONDS)
+    return _integrity(faults(_database(), _CHECK_SECONDS))
+
+
+def _integrity(found: Sequence[str] | None) -> Iterable[Finding]:
     if found is None:
         return [Finding("note", f"the database is too large to check within {_CHECK_SECONDS:.0f} s")]
     return [Finding("failed", f"damaged: {shown(fault)}") for fault in found] or [
@@ -301,12 +322,20 @@ def integrity() -> Iterable[Finding]:
 
 
 def in_use() -> Iterable[Finding]:
-    if not _database().exists():
+    if settings().store == DEFAULT_STORE and not _database().exists():
         return []
-    found = owners(str(_database()))
+    with store() as opened:
+        found = opened.owners()
     if not found:
         return [Finding("ok", "no session is in use")]
-    return [Finding("ok", f"session {session_id} is in use by process {pid}") for session_id, pid in found.items()]
+    return [Finding("ok", f"session {session_id} is in use by {owner}") for session_id, owner in found.items()]
+
+
+def _server() -> PostgresqlStore | None:
+    """Return the store, which the caller closes, if it is in PostgreSQL."""
+    if settings().store == DEFAULT_STORE:
+        return None
+    return cast("PostgresqlStore", open_store(settings().state_dir, SystemClock(), settings().store))
 
 
 def _database() -> Path:
@@ -554,6 +583,7 @@ CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Finding]]], ...]] = (
     ("search", search),
     ("disk", disk),
     ("permissions", permissions),
+    ("server", server),
     ("store", sessions),
     ("comparisons", comparisons),
     ("past", past),

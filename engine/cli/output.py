@@ -61,7 +61,8 @@ def working_directory() -> str:
 @contextmanager
 def store() -> Generator[Store]:
     """Open the configured store, and close it afterwards."""
-    opened = open_store(settings().state_dir, SystemClock())
+    chosen = settings()
+    opened = open_store(chosen.state_dir, SystemClock(), chosen.store)
     try:
         yield opened
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import sys
@@ -18,8 +17,6 @@ from ..core.errors import EngineError
 from ..core.text import cut_line, plural
 from ..log.branches import BranchRow, branch_rows, branches_of
 from ..log.facts import SessionFacts
-from ..log.store import DATABASE
-from ..log.store.locks import owners
 from ..log.store_protocol import SessionRow
 from ..session.directories import Scratch, alike, sweep
 from .commands import complaint
@@ -191,7 +188,7 @@ def gc(
     limit = time.time() - seconds_of(older_than)
     with store() as opened:
         if dry_run:
-            in_use = owners(os.path.realpath(settings().state_dir / DATABASE))
+            in_use = opened.owners()
             old = [row for row in opened.rows() if row.updated_at < limit and row.session_id not in in_use]
             for row in old:
                 typer.echo(f"would delete {row.session_id}")

@@ -19,6 +19,11 @@ from msgspec import Struct
 from .errors import InvalidRequestError
 
 DEFAULT_MODEL: Final = "direct"
+DEFAULT_STORE: Final = "sqlite"
+_REFUSED: Final = (
+    "has a password, which others could read there; put it into REWINDOW_STORE, PGPASSWORD or a password file, see "
+    "`rewindow help postgresql`"
+)
 RerenderRule = Literal["economic", "immediate", "never"]
 """When a handle's new policy changes earlier results that show it: if that saves tokens, always, or never."""
 RestoreRule = Literal["checkpoints", "re-execution"]
@@ -37,6 +42,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """
 
     state_dir: Path
+    store: str = DEFAULT_STORE
     model: str = DEFAULT_MODEL
     models: tuple[str, ...] = ()
     fallback_models: tuple[str, ...] = ()
@@ -128,6 +134,16 @@ def _one_of(words: Sequence[str]) -> Callable[[str], str]:
     return parse
 
 
+def _store(text: str) -> str:
+    from .store_address import check_address, is_address  # here, so that only users of a database pay for it
+
+    if is_address(text):
+        check_address(text)
+    elif text != DEFAULT_STORE:
+        raise ValueError(f"must be {DEFAULT_STORE} or postgresql://...")
+    return text
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name for name in map(str.strip, text.split(",")) if name)
 
@@ -140,6 +156,8 @@ class Setting(Struct, frozen=True):
     value: str
     """The placeholder of its value in a help text: its unit, or the allowed words."""
     help: str
+    may_have_password: bool = False
+    """Whether no error quotes the value, and a value with a password is taken from the environment alone."""
 
     @property
     def variable(self) -> str:
@@ -148,6 +166,13 @@ class Setting(Struct, frozen=True):
 
 SETTINGS: Final = (
     Setting("state_dir", lambda text: Path(text).expanduser(), "DIR", "where sessions are kept"),
+    Setting(
+        "store",
+        _store,
+        "sqlite|ADDRESS",
+        "the database of sessions: in `state_dir`, or PostgreSQL at `postgresql://USER@HOST/DATABASE`",
+        may_have_password=True,
+    ),
     Setting("model", str, "MODEL", "`direct`, `provider:PROVIDER:MODEL`, or `scripted:FILE` for replies from a file"),
     Setting("models", _names, "MODELS", "more models to choose from in a session, written as in `model`"),
     Setting("fallback_models", _names, "MODELS", "models to call instead if the chosen one fails, in this order"),
@@ -261,9 +286,19 @@ def load_settings(environ: Mapping[str, str], overrides: Mapping[str, str | None
                 try:
                     values[option.name] = option.parse(_as_text(text))
                 except (ValueError, RuntimeError) as error:
-                    raise InvalidRequestError(f"{source} has an invalid value {text!r}: {error}") from None
+                    quoted = "" if option.may_have_password else f" {text!r}"
+                    raise InvalidRequestError(f"{source} has an invalid value{quoted}: {error}") from None
+                if option.may_have_password and source != option.variable:
+                    _refuse_password(source, values[option.name])
                 break
     return Settings(**values)
+
+
+def _refuse_password(source: str, address: str) -> None:
+    from .store_address import has_password  # here, as in `_store`
+
+    if has_password(address):
+        raise InvalidRequestError(f"{source} {_REFUSED}")
 
 
 def hidden_names(environ: Mapping[str, str]) -> tuple[str, ...]:

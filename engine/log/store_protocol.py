@@ -88,7 +88,15 @@ A StoreBusyError means that the submitted events have to wait. A call without an
 
 
 class Store(Protocol):
-    """Durable sessions. One writer thread commits together what was submitted in the meantime."""
+    """Durable sessions. One writer thread commits together what was submitted in the meantime.
+
+    Only `submit`, `flush`, `retitle`, `move` and `blob_put` return at once. An event loop calls others on a thread.
+    """
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a call that reads waits for a network."""
+        ...
 
     def create(self, row: SessionRow) -> None:
         """Add a session and acquire it for writing. It is durable when its first submitted event is."""

@@ -34,7 +34,7 @@ from ..core.errors import InvalidRequestError, StoreError
 from ..core.ids import SessionId
 from ..core.key_file import key_path
 from ..core.programs import ServerProcess, ServerRequest
-from ..core.settings import DEFAULT_MODEL, Settings
+from ..core.settings import DEFAULT_MODEL, DEFAULT_STORE, Settings
 from ..files.safe_open import keep_out
 from ..files.temporary_files import FOLDER, sweep
 from ..log.redaction import Redactor
@@ -91,7 +91,7 @@ class Host:
         zygote: the parent of worker processes, if spawned already. It is best spawned before other imports.
         environments: makes the environment of a session; None for worker processes.
         models: makes the model of a session; None for the model of the settings.
-        store: keeps the sessions; None for the default kind in the settings' directory. The host closes it.
+        store: keeps the sessions; None for that of the settings. The host closes it.
         clock: None for the system's.
         entropy: None for the system's.
         start_server: starts the programs of MCP servers; None to start them below the zygote.
@@ -138,7 +138,7 @@ class Host:
         self._clock = clock or SystemClock()
         self._entropy = entropy or SystemEntropy()
         self._start_server = start_server or (None if self._zygote is None else self._start_below_zygote)
-        self._store = store or open_store(settings.state_dir, self._clock)
+        self._store = store or open_store(settings.state_dir, self._clock, settings.store)
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
         self._sessions: Sessions | None = None
@@ -346,7 +346,8 @@ class Host:
 
             await on_daemon_thread(load_server)
             if self._page is None:
-                database = self._settings.state_dir / DATABASE
+                is_file = self._settings.store == DEFAULT_STORE
+                database = self._settings.state_dir / DATABASE if is_file else None
                 self._page = import_module(SERVER).start(self, self._store, database, self._redactor, self._tasks)
         assert self._page is not None
         return self._page.addresses(session_id)

@@ -122,3 +122,22 @@ def test_names_to_hide_are_known_though_another_setting_is_wrong(tmp_path: Path)
     assert hidden_names({**environ, "REWINDOW_HIDDEN_NAMES": "OTHER", "REWINDOW_MAX_ROUNDS": "x"}) == ("OTHER",)
     file.write_text("no TOML")
     assert hidden_names(environ) == ()
+
+
+def test_an_address_with_a_password_is_taken_from_the_environment_alone(tmp_path: Path) -> None:
+    address, config = "postgresql://me:word-1@db/x", tmp_path / "rewindow" / "config.toml"
+    environ = {"XDG_CONFIG_HOME": str(tmp_path)}
+    assert load_settings({**environ, "REWINDOW_STORE": address}).store == address
+    with pytest.raises(InvalidRequestError, match=r"^--store has a password"):
+        load_settings(environ, {"store": address})
+    config.parent.mkdir()
+    config.write_text(f'store = "{address}"')
+    with pytest.raises(InvalidRequestError, match=r"config\.toml has a password"):
+        load_settings(environ)
+
+
+@pytest.mark.parametrize("value", ["word-1", "postgresql://me:wo@word-1@db/x"])
+def test_no_error_quotes_an_invalid_store(value: str) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        load_settings({"REWINDOW_STORE": value})
+    assert "word-1" not in str(caught.value)
