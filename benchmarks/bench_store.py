@@ -3,7 +3,8 @@
 Raw is a loop on one thread over the standard library's sqlite3 with WAL and synchronous=FULL that keeps the same rows
 in the same tables: it encodes each event, inserts it and updates the session's row, in transactions of the same size
 (1 or 16 events). It has no queue, no second thread, no listener and no checks. A last row, without a bar, compares with
-bare inserts of JSON that was ready before. A warm-up brings all WAL files to their size.
+bare inserts of JSON that was ready before. A warm-up brings all WAL files to their size. For the store in PostgreSQL,
+raw is psycopg (`programs/store_postgresql.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Final
 from benchmarks.environments import measured
 from benchmarks.measuring import Figures, Program, Setting, in_turns, programs, row, script
 from benchmarks.report import Row
+from tests.support.postgresql import running
 
 ROUNDS: Final = 9
 TURNS: Final = 31  # of appends: many and short, because a busy disk slows all that is written for seconds at a time
@@ -44,7 +46,7 @@ def run(setting: Setting = Setting()) -> list[Row]:  # noqa: B008 -- immutable
     """One row per bar."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
-        return [*_appends(place, setting), *_large(place, setting)]
+        return [*_appends(place, setting), *_large(place, setting), *_postgresql(setting)]
 
 
 def _appends(place: Path, setting: Setting) -> list[Row]:
@@ -106,6 +108,34 @@ def _large(place: Path, setting: Setting) -> list[Row]:
             bar="<= raw + 3 ms",
             met=first["ours"] <= first["raw"] + 0.003,
         ),
+    ]
+
+
+def _postgresql(setting: Setting) -> list[Row]:
+    """Through a server that waits for the disk, on this machine. Only this checkout, because others may have none."""
+    rounds, ours = setting.rounds(TURNS), setting.checkouts["ours"].python
+    with running("18", "fsync=on") as server:
+        names = {"ours": "engine", "raw": "raw"}
+        commands = {name: (ours, script("store_postgresql.py"), kind, server.address()) for name, kind in names.items()}
+        with programs(commands) as subjects:
+            for subject in subjects.values():
+                subject.seconds("groups", 1, SINGLES)
+            single = in_turns(subjects, rounds, lambda subject: subject.seconds("groups", 1, SINGLES) / SINGLES)
+            many = in_turns(
+                subjects, rounds, lambda subject: subject.seconds("groups", IN_FLIGHT, GROUPS) / (GROUPS * IN_FLIGHT)
+            )
+    met = single["ours"] <= single["raw"] + 0.3e-3
+    return [
+        row(
+            "single durable append to PostgreSQL",
+            single,
+            _fine,
+            peer=f"psycopg: {_fine(single['raw'])}",
+            ratio=_ratio(single, "raw"),
+            bar="<= raw + 0.3 ms",
+            met=met,
+        ),
+        _rate("PostgreSQL, 16 sessions in flight", many, "raw", 0.8),
     ]
 
 

@@ -28,6 +28,9 @@ class CuttingProxy:
         self._is_late = False
         self.cuts = 0
         """How many connections were broken."""
+        self.delivered = threading.Event()
+        """Set while the server has everything that is to arrive late."""
+        self.delivered.set()
         self.is_down = False
         """Whether new connections are refused."""
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
@@ -123,6 +126,7 @@ class CuttingProxy:
     def _cut(self, source: socket.socket, target: socket.socket, direction: Direction, rest: bytes) -> None:
         if not self._is_late:
             return
+        self.delivered.clear()
         client, server = (source, target) if direction == "to server" else (target, source)
         if direction == "to server":
             client.setblocking(False)
@@ -138,6 +142,7 @@ class CuttingProxy:
         else:
             _shut(client)
             threading.Event().wait(0.2)
+        self.delivered.set()
 
 
 def _length(data: bytes, begun: bool) -> int | None:

@@ -9,6 +9,7 @@ Must not know what an event is. `stored` reads with it, `writer`, `leases` and `
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final, LiteralString, TypeVar
 
@@ -20,6 +21,9 @@ from ....core.errors import StoreError, StoreTooNewError
 from ....core.store_address import INVALID, shown
 from .schema import MIGRATIONS
 
+# Its warnings are about connections that broke, which the errors say, too; they would be on the terminal.
+logging.getLogger("psycopg").setLevel(logging.ERROR)
+
 Row = tuple[Any, ...]
 Params = Sequence[object]
 _Result = TypeVar("_Result")
@@ -30,6 +34,8 @@ IDLE_SECONDS: Final = 5
 """After so long the server ends a transaction whose client does nothing: well before a lease expires."""
 _LOCK_SECONDS: Final = 5
 _CONNECT_SECONDS: Final = 5
+_TRIES: Final = 2
+"""How many new connections a read tries, if they break or are refused at once."""
 _DEFAULTS: Final[dict[str, str | int]] = {
     "connect_timeout": _CONNECT_SECONDS,
     "application_name": "rewindow",
@@ -81,7 +87,10 @@ class Database:
         self._migrations = migrations
         self._idle: list[Connection[Row]] = []
         self._closed = False
-        self._migrate()
+        try:
+            self._migrate()
+        except CommitLostError:  # what is done is not done again
+            self._migrate()
 
     def connect(self) -> Connection[Row]:
         """Open a connection in autocommit mode; SQL statements begin and end transactions. Raises psycopg.Error."""
@@ -147,16 +156,22 @@ class Database:
             self._idle.pop().close()
 
     def _with_connection(self, action: Callable[[Connection[Row]], _Result], *, keeps: bool = False) -> _Result:
-        """Perform the action on an idle or new connection; again on a new one if the idle one was broken."""
+        """Perform the action on an idle connection or a new one; again on another one if it broke."""
+        tries = _TRIES
         try:
             while True:
-                connection, was_idle = (self._idle.pop(), True) if self._idle else (self.connect(), False)
+                connection = self._idle.pop() if self._idle else None
+                tries -= connection is None
                 try:
+                    connection = connection or self.connect()
                     result = action(connection)
+                except psycopg.errors.ConnectionTimeout:
+                    raise
                 except BaseException as error:
-                    is_stale = was_idle and isinstance(error, psycopg.OperationalError) and connection.broken
-                    connection.close()
-                    if is_stale:
+                    is_broken = connection is None or connection.broken
+                    if connection is not None:
+                        connection.close()
+                    if isinstance(error, psycopg.OperationalError) and is_broken and tries:
                         continue
                     raise
                 if not keeps:
@@ -212,7 +227,7 @@ class Database:
 
 
 class CommitLostError(StoreError):
-    """Raised if the connection broke during a transaction, which may have been committed or not."""
+    """Raised if a transaction may have been committed or not, so the caller looks it up or repeats it."""
 
 
 def is_temporary(error: BaseException) -> bool:

@@ -11,6 +11,9 @@ A transaction may hold its lock for long, because its process was stopped; the s
 
 After a lost COMMIT, a store gives its own rows new numbers (`refence`). That waits until the lost transaction is over,
 or keeps it from ever committing, so its outcome is then known.
+
+A statement whose answer was lost may give a row of ours a number that we do not know, even later. So a row also names
+its store. Only a row that names another store, or is gone, is a lost lease. Else we look up the number (`look_up`).
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from psycopg import Connection, errors
 from ....core.errors import LeaseLostError, SessionInUseError, StoreError
 from ....core.ids import SessionId
 from ...store_protocol import Owner
-from .database import Database, Row, is_temporary
+from .database import CommitLostError, Database, Row, is_temporary
 
 LEASE_SECONDS: Final = 10.0
 RENEWAL_SECONDS: Final = 3.0
@@ -54,9 +57,10 @@ _RENEW: Final = (
 )
 _REFENCE: Final = (
     "UPDATE leases SET number = nextval('lease_numbers'), expires = clock_timestamp() + %s * interval '1 second'"
-    " WHERE tenant = %s AND number = ANY(%s) RETURNING session, number"
+    " WHERE tenant = %s AND store = %s AND session = ANY(%s) RETURNING session, number"
 )
-_RELEASE: Final = "DELETE FROM leases WHERE number = ANY(%s)"
+_LOOK_UP: Final = "SELECT session, number FROM leases WHERE tenant = %s AND store = %s AND session = ANY(%s)"
+_RELEASE: Final = "DELETE FROM leases WHERE tenant = %s AND store = %s AND session = ANY(%s) RETURNING 1"
 _log = logging.getLogger(__name__)
 
 
@@ -89,10 +93,8 @@ class Leases:
     def release(self, session_id: SessionId) -> None:
         """Give the lease back. If the database cannot be reached, it expires."""
         with self._mutex:
-            number = self._numbers.pop(session_id, None)
-        if number is not None:
-            with contextlib.suppress(StoreError):
-                self._database.query(f"{_RELEASE} RETURNING 1", ([number],))
+            if self._numbers.pop(session_id, None) is not None:
+                self._delete([session_id])
 
     def close(self) -> None:
         """End the renewal, and give all leases back."""
@@ -100,11 +102,10 @@ class Leases:
         if self._thread is not None:
             self._thread.join()
         with self._mutex:
-            numbers = list(self._numbers.values())
+            sessions = list(self._numbers)
             self._numbers.clear()
-        if numbers:
-            with contextlib.suppress(StoreError):
-                self._database.query(f"{_RELEASE} RETURNING 1", (numbers,))
+            if sessions:
+                self._delete(sessions)
 
     def numbers(self, sessions: Collection[SessionId]) -> list[int]:
         """Return the numbers for CHECK. Raises LeaseLostError for a session whose lease was lost."""
@@ -120,7 +121,21 @@ class Leases:
         try:
             connection.execute(CHECK, (len(numbers), numbers))
         except errors.DivisionByZero:
+            if self.look_up(sessions):
+                raise CommitLostError("a lease has a new number; try again") from None
             raise self.lost(*sessions) from None
+
+    def look_up(self, sessions: Collection[SessionId]) -> bool:
+        """Get the numbers of our leases; return whether all of these sessions are still ours. Raises StoreError."""
+        with self._mutex:
+            ours = [each for each in sessions if each in self._numbers]
+            found = self._database.query(_LOOK_UP, (self._tenant, self._store, ours))
+            numbers = {SessionId(session): number for session, number in found}
+            self._numbers.update(numbers)
+            for session_id in ours:
+                if session_id not in numbers:
+                    del self._numbers[session_id]
+            return len(numbers) == len(sessions)
 
     def lost(self, *sessions: SessionId) -> LeaseLostError:
         """Return the error for sessions that others took, with the owner if there is one session."""
@@ -136,8 +151,9 @@ class Leases:
         Sessions whose lease was lost keep their old number, which `check` refuses. Raises psycopg.Error.
         """
         with self._mutex:
-            numbers = [self._numbers[each] for each in sessions if each in self._numbers]
-            renewed = connection.execute(_REFENCE, (LEASE_SECONDS, self._tenant, numbers)).fetchall()
+            ours = [each for each in sessions if each in self._numbers]
+            values = (LEASE_SECONDS, self._tenant, self._store, ours)
+            renewed = connection.execute(_REFENCE, values).fetchall()
             self._numbers.update({SessionId(session): number for session, number in renewed})
 
     def owner(self, session_id: SessionId) -> tuple[str, int] | None:
@@ -161,6 +177,10 @@ class Leases:
                 self._thread.start()
         return [SessionId(session) for session, _ in taken]
 
+    def _delete(self, sessions: Sequence[SessionId]) -> None:
+        with contextlib.suppress(StoreError):
+            self._database.query(_RELEASE, (self._tenant, self._store, sessions))
+
     def _run(self) -> None:
         connection: Connection[Row] | None = None
         seconds = RENEWAL_SECONDS
@@ -169,7 +189,7 @@ class Leases:
                 connection = connection or self._renewing_connection()
                 self._renew(connection)
                 seconds = RENEWAL_SECONDS
-            except psycopg.Error as error:
+            except (psycopg.Error, StoreError) as error:
                 _log.debug("leases were not renewed: %s", self._database.explain(error))
                 if connection is not None:
                     connection.close()
@@ -190,8 +210,7 @@ class Leases:
                 return
             found = connection.execute(_RENEW, (LEASE_SECONDS, list(held.values()))).fetchall()
             renewed = {number for (number,) in found}
-            gone = [session for session, number in held.items() if number not in renewed]
-            for session in gone:
-                del self._numbers[session]
-        for session in gone:
-            self._lost(session)
+            missing = [session for session, number in held.items() if number not in renewed]
+        for session_id in missing:
+            if not self.look_up([session_id]):
+                self._lost(session_id)

@@ -96,7 +96,9 @@ class PostgresqlCommitter:
         connection = self._connection
         try:
             done = self._settle(connection, changes) if self._doubtful else frozenset[int]()
-            self._transact(connection, [change for change in changes if id(change) not in done])
+            left = [change for change in changes if id(change) not in done]
+            while not self._transact(connection, left):
+                connection.rollback()
         except psycopg.Error:
             if connection.broken:
                 self._doubtful.append(list(changes))
@@ -122,7 +124,8 @@ class PostgresqlCommitter:
         if self._connection is not None:
             self._connection.close()
 
-    def _transact(self, connection: Connection[Row], changes: Sequence[Change]) -> None:
+    def _transact(self, connection: Connection[Row], changes: Sequence[Change]) -> bool:
+        """Return whether the transaction was committed; False if it has to be repeated with other numbers of leases."""
         sessions = list(dict.fromkeys(change.session.session_id for change in changes))
         numbers = self._leases.numbers(sessions)
         appends = [change for change in changes if isinstance(change, Append)]
@@ -142,7 +145,10 @@ class PostgresqlCommitter:
                 self._update_sessions(connection, appends, sizes)
                 connection.execute("COMMIT")
         except psycopg.errors.DivisionByZero:
-            raise self._leases.lost(*sessions) from None
+            if not self._leases.look_up(sessions):
+                raise self._leases.lost(*sessions) from None
+            return False
+        return True
 
     def _write_change(self, connection: Connection[Row], change: Create | Retitle | Move | Listen) -> None:
         match change:

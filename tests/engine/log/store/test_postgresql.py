@@ -98,6 +98,7 @@ def test_a_session_is_in_use_until_its_lease_expires(
             call()
     assert other.collect(1e12).in_use == (A,)
     expire(server, schema)
+    assert other.owners() == {}
     other.acquire(A, Recorder())
     assert str(other.owners()[A]) == str(store.owners()[A])
 
@@ -290,6 +291,25 @@ def test_a_database_that_is_away_at_the_start_is_named(tmp_path: Path) -> None:
                 call()
 
 
+def test_a_lease_that_is_taken_again_too_late_is_still_ours(
+    proxy: CuttingProxy, cut: PostgresqlStore, server: Server, schema: str
+) -> None:
+    cut.rows()
+    changed = 0
+    for number in range(4, 12):
+        proxy.arm("to server", number, is_late=True)
+        heard = begun(cut)
+        (before,) = execute(server, schema, "SELECT number FROM leases")
+        assert proxy.delivered.wait(PATIENCE)
+        changed += execute(server, schema, "SELECT number FROM leases") != [before]
+        cut.submit(A, message(0))
+        heard.wait_until(0)
+        cut.release(A)
+        proxy.arm("to server", 0)
+        cut.delete(A)
+    assert changed > 0
+
+
 @pytest.mark.parametrize("lost", ["delete", "add", "archive"])
 @pytest.mark.parametrize("direction", ["to server", "to client"])
 def test_a_call_has_one_effect_or_an_error_wherever_the_connection_breaks(
@@ -406,6 +426,7 @@ def test_tenants_share_nothing(server: Server, schema: str) -> None:
     kept(stores[1], A, [b"content"])
     begun(stores[1], B, events=1)
     stores[0].acquire(A, Recorder())
+    assert [len(one.rows()) for one in stores] == [1, 2]
     stores[1].delete(A)
     assert stores[0].blob_get(digest) == b"content"
     assert list(stores[0].owners()) == [A]
