@@ -92,15 +92,15 @@ SWALLOWED: Final = tuple(
 
 
 _LINE_START: Final = rb"(?:(?<=\n)|(?<=\\n))"
-_ONE_MARK: Final = rb"[ >]{0,16}(?:[0-9]{1,8}(?:-[0-9]{1,8})?(?:\t|\\+t)|[+-]|(?:\xe2\x86\xaa|\\+u21aa) )"
-MARK: Final = re.compile(_LINE_START + rb"(?:" + _ONE_MARK + rb"){1,4}")
-"""What is before a line of a view, of changes, or of a continued line; several if a view shows changes."""
-UNFINISHED_MARK: Final = re.compile(
-    _LINE_START
-    + rb"(?:"
-    + _ONE_MARK
-    + rb"){0,4}[ >]{0,16}(?:[0-9]{1,8}(?:-[0-9]{0,8})?\\*|\xe2(?:\x86(?:\xaa)?)?|\\+(?:u(?:2(?:1(?:aa?)?)?)?)?)?\Z"
+_ONE_MARK: Final = (
+    rb"[ >]{0,16}(?:[0-9]{1,8}(?:-[0-9]{1,8})?(?:\t|\\+t)|\S{1,300}(?::[0-9]{1,8}:|-[0-9]{1,8}-) |[+-]"
+    rb"|(?:\xe2\x86\xaa|\\+u21aa) )"
 )
+MARK: Final = re.compile(_LINE_START + rb"(?:" + _ONE_MARK + rb"){1,4}")
+"""What is before a line of a view, a search, changes or a continued line; several if a view shows changes."""
+_MARK_BYTES: Final = 400
+UNFINISHED_MARK: Final = re.compile(_LINE_START + rb"(?:" + _ONE_MARK + rb"){0,4}[ >]{0,16}\S{0,320}\Z")
+"""The beginning of a mark, or of a line, at the end of a text that goes on."""
 
 
 def fold(data: bytes) -> bytes:
@@ -316,7 +316,8 @@ class _Reader:
 
     def remove_marks(self) -> None:
         """Make the step that removes the marks of lines."""
-        self._leave_out(UNFINISHED_MARK)
+        if self._is_open and (end := UNFINISHED_MARK.search(self.now, max(0, len(self.now) - _MARK_BYTES))):
+            self.add(Edited(self.now[: end.start()], [0], [0]))
         self.add(_edited(self.now, MARK))
 
     def close_gaps(self) -> None:
