@@ -392,7 +392,10 @@ for _ in range(3):
         os.setsid()
         if os.fork():
             os._exit(0)
-        resource.setrlimit(resource.RLIMIT_RTTIME, (1 << 40, 1 << 40))
+        try:
+            resource.setrlimit(resource.RLIMIT_RTTIME, (1 << 40, 1 << 40))
+        except (OSError, ValueError):  # the sandbox keeps the brand
+            pass
         time.sleep(600)
         os._exit(0)
 '''
