@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Final
 
@@ -15,6 +16,7 @@ import typer
 
 from ..core.errors import InvalidRequestError
 from ..core.text import visible
+from ..files.protected import Protection
 from ..log.branches import path_of
 from ..log.events.going_back import Rewound
 from ..log.file_history import rewound_lines
@@ -30,6 +32,7 @@ from .output import find, print_json, redactor, store
 _STOPPED: Final = "Stopped. All files are as before."
 _NO_SUCH: Final = "There is no statement {} on the active branch."
 _SESSION: Final = typer.Argument(metavar="SESSION", help="The session's id, or any unique beginning of it.")
+PROTECTED: Final = "{} is protected, because {}. Read what the patch does to it before you apply it."
 NONE_LEFT: Final = "The last undo or rewind skipped no file, or the skipped files now have the intended content."
 _DRY: Final = typer.Option("--dry-run", help="Only print the planned changes.")
 _JSON: Final = typer.Option("--json", help="Print one JSON object.")
@@ -143,9 +146,18 @@ def changes(
         return
     deltas = for_patch(deltas, os.path.realpath(row.cwd))
     _print_patch(patch(deltas, os.path.realpath(row.cwd)))
+    _print_remarks(deltas, row.cwd)
+
+
+def _print_remarks(deltas: Sequence[FileDelta], cwd: str) -> None:
+    """Say which files a patch leaves out, and which ones other programs run."""
+    protection = Protection((os.path.realpath(cwd),))
     for each in deltas:
+        name = os.path.relpath(each.path, cwd)
         if each.reason:
-            typer.echo(visible(f"{os.path.relpath(each.path, row.cwd)} is left out: {each.reason}"), err=True)
+            typer.echo(visible(f"{name} is left out: {each.reason}"), err=True)
+        elif why := protection.why(os.path.realpath(each.path)):
+            typer.echo(visible(PROTECTED.format(name, why)), err=True)
 
 
 def _print_patch(text: str) -> None:

@@ -109,6 +109,18 @@ def test_merges_and_what_was_left_are_said_in_a_shell(empty: Home, project: Path
     assert empty.run("changes", session, "--left", "--json").returncode == 2
 
 
+def test_a_patch_of_a_file_that_programs_run_says_so(empty: Home, project: Path) -> None:
+    session = session_of(empty, project, "bash('echo theirs > .envrc; echo two >> a.txt')")
+    made = empty.run("changes", session, "--patch")
+    (project / ".envrc").write_text("mine\n")
+    empty.run("rewind", session, "--to", "0")
+    left = empty.run("changes", session, "--left")
+    for shown in (made, left):
+        assert "b/.envrc" in shown.stdout
+        assert shown.stderr.startswith(".envrc is protected, because ")
+        assert shown.stderr.count("\n") == 1
+
+
 def test_merges_are_listed_for_programs(empty: Home, project: Path) -> None:
     session = session_of(empty, project, "bash('echo two >> a.txt')")
     (project / "a.txt").write_text("zero\none\ntwo\n")
