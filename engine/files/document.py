@@ -306,7 +306,7 @@ def position_at(pos: object, revision: Revision, outline: Callable[[Revision], O
     if found.symbol is not None:
         return Position(checked, found.symbol.first_line - 1)
     message = f"pos={cut_line(repr(checked), _SHOWN)}: {title} has no symbol of that name"
-    names = ", ".join(f'"{cut_line(printable(name), _SHOWN)}"' for name in found.nearest)
+    names = ", ".join(f'"{cut_line(printable(name), _SHOWN)}"' for name in found.suggested)
     raise ValueError(f"{message}; it has {names}" if names else f"{message}; {_FORMS}")
 
 

@@ -178,7 +178,7 @@ def _first(symbols: tuple[Symbol, ...], room: int) -> tuple[Symbol, ...]:
 # --- finding ---------------------------------------------------------------------------------------------------------
 
 
-NEAREST: Final = 5
+SUGGESTED: Final = 5
 """Number of names that are suggested."""
 _SEPARATORS: Final = re.compile(r"::|->|[.#/]")
 _TAIL: Final = re.compile(r"\s*(\(.*)?[:{(]?\s*$", re.DOTALL)
@@ -205,7 +205,7 @@ class FoundSymbol(NamedTuple):
     """A symbol, or None and qualified names that may be meant."""
 
     symbol: Symbol | None
-    nearest: tuple[str, ...] = ()
+    suggested: tuple[str, ...] = ()
 
 
 def find_symbol(outline: Outline, wanted: str) -> FoundSymbol:
@@ -234,7 +234,7 @@ def _near(outline: Outline, name: str) -> tuple[str, ...]:
     around = _found(outline, frozenset(), name.rpartition(".")[0])
     parent = TOP if around is None else outline.symbols.index(around)
     inside = [each.qualified for each in outline.symbols if each.parent == parent]
-    return tuple(dict.fromkeys(inside))[:NEAREST]
+    return tuple(dict.fromkeys(inside))[:SUGGESTED]
 
 
 def _parsed(wanted: str) -> tuple[frozenset[Kind], str]:

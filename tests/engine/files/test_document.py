@@ -125,7 +125,7 @@ def test_a_symbol_is_a_position(desk: Desk, pos: str, line: int) -> None:
     assert (desk.get("a").pos, desk.get("a").place.line) == (pos.strip(), line - 1)
 
 
-def test_an_unknown_symbol_is_refused_with_the_nearest_names(desk: Desk) -> None:
+def test_an_unknown_symbol_is_refused_with_names_that_may_be_meant(desk: Desk) -> None:
     desk.run("a = view('a.py', '7')")
     before = desk.get("a").GetDigest()
     with pytest.raises(ValueError, match=r"pos='class Fooo': a.py has no symbol of that name; it has \"Foo\","):

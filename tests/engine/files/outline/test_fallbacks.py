@@ -205,8 +205,8 @@ def test_a_symbol_is_found_by_what_is_written_for_it(wanted: str, line: int) -> 
 def test_where_none_fits_the_names_inside_its_beginning_are_told_else_the_outermost() -> None:
     outline = outline_by_indentation(SOURCE)
     assert find_symbol(outline, "Store.opn").symbol is None
-    assert {name.partition(".")[0] for name in find_symbol(outline, "Store.opn").nearest} == {"Store"}
-    assert "." not in find_symbol(outline, "zzzzzz").nearest[0]
+    assert {name.partition(".")[0] for name in find_symbol(outline, "Store.opn").suggested} == {"Store"}
+    assert "." not in find_symbol(outline, "zzzzzz").suggested[0]
     assert find_symbol(outline_by_indentation(b"\n"), "zzzzzz") == (None, ())
     assert find_symbol(outline, " ") == (None, ())
 
@@ -215,12 +215,12 @@ def test_where_none_fits_the_names_inside_its_beginning_are_told_else_the_outerm
 def test_the_names_that_are_told_do_not_depend_on_a_part_of_a_word(key: str) -> None:
     outline = outline_by_indentation(f"def first:\n  a\nclass Staging_key_{key}:\n  b\n".encode())
     told = {
-        find_symbol(outline, f"{key[start:end]}{more}").nearest
+        find_symbol(outline, f"{key[start:end]}{more}").suggested
         for start in (0, 1)
         for end in range(2, 31)
         for more in ("", "_x", ".y")
     }
-    assert told == {find_symbol(outline, "zzzzzz").nearest}
+    assert told == {find_symbol(outline, "zzzzzz").suggested}
 
 
 def test_a_kind_chooses_between_symbols_of_one_name() -> None:
