@@ -176,11 +176,14 @@ def sent(place: Place, attack: Attack) -> tuple[int, dict[str, list[str]], bytes
         lines.append(f"content-length: {len(body)}")
     with socket.create_connection(("127.0.0.1", place.client.server.access.port), timeout=20) as connection:
         connection.sendall("\r\n".join([*lines, "", ""]).encode())
-        with contextlib.suppress(OSError):  # it is refused before it is read
-            connection.sendall(body)
         data = b""
-        while piece := connection.recv(65536):
-            data += piece
+        # The server may refuse the head and close, so that the rest of the body breaks the connection: before it is
+        # sent, or after the response was received.
+        with contextlib.suppress(OSError):
+            connection.sendall(body)
+        with contextlib.suppress(ConnectionResetError):
+            while piece := connection.recv(65536):
+                data += piece
     head, _, rest = data.partition(b"\r\n\r\n")
     status, *fields = head.decode().split("\r\n")
     headers: dict[str, list[str]] = {}
