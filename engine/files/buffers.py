@@ -30,7 +30,7 @@ import xxhash
 from ..core.encodings import UTF_8, Decoded, Encoding, decode, line_ends, with_line_ends
 from ..core.text import valid_text
 from .manifest import is_glob
-from .revision import LARGEST, Found, decoded, digest_of, recorded_path
+from .revision import LARGEST, Found, Hide, decoded, digest_of, recorded_path
 from .sources import Files
 
 UNSAVED: Final = "(unsaved: text of the editor; the file on disk differs)"
@@ -121,11 +121,12 @@ class Buffers:
     `now` is in seconds since the epoch.
     """
 
-    __slots__ = ("_ask", "_earlier", "_files", "_follows", "_known", "_now", "_statement", "_texts", "_ticks")
+    __slots__ = ("_ask", "_earlier", "_files", "_follows", "_hide", "_known", "_now", "_statement", "_texts", "_ticks")
 
-    def __init__(self, files: Files, now: Callable[[], float], ask: AskEditor = nobody) -> None:
+    def __init__(self, files: Files, now: Callable[[], float], hide: Hide, ask: AskEditor = nobody) -> None:
         self._files = files
         self._now = now
+        self._hide = hide
         self._ask = ask
         self._follows = False
         self._known: dict[str, _Known] = {}
@@ -222,7 +223,7 @@ class Buffers:
         data = if_saved(text, held)
         if data is None or len(data) > LARGEST or self._is_late(path, data):
             return None
-        revision = decoded(data)
+        revision = decoded(data, self._hide)
         if revision.state != "text":
             return None
         return Found(replace(revision, notice=UNSAVED if held is not None else ONLY_IN_EDITOR), data=data)

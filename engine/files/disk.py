@@ -13,7 +13,18 @@ from typing import Final, NamedTuple
 from ..core.text import printable
 from .manifest import ManifestRevision, is_glob, place_of
 from .paging import PAGE, PagedLines, Read, ReadPage, Scanned, is_page, page_place, page_revision, paged_revision, scan
-from .revision import LARGEST, MOST_ENTRIES, Found, Revision, binary, decoded, digest_of, listing, without_content
+from .revision import (
+    LARGEST,
+    MOST_ENTRIES,
+    Found,
+    Hide,
+    Revision,
+    binary,
+    decoded,
+    digest_of,
+    listing,
+    without_content,
+)
 from .sources import Files, FileStamp, Trees
 
 _RACY_SECONDS: Final = 0.05
@@ -43,11 +54,19 @@ class _Asked(NamedTuple):
 
 
 class Disk:
-    """Files as `files` reads them; `now` is in seconds since the epoch."""
+    """Files as `files` reads them, with secrets hidden; `now` is in seconds since the epoch."""
 
-    __slots__ = ("_files", "_now", "_sizes", "_trees")
+    __slots__ = ("_files", "_now", "_sizes", "_trees", "hide")
 
-    def __init__(self, files: Files, trees: Trees, now: Callable[[], float], sizes: Sizes = Sizes()) -> None:  # noqa: B008 - it is immutable
+    def __init__(
+        self,
+        files: Files,
+        trees: Trees,
+        now: Callable[[], float],
+        hide: Hide,
+        sizes: Sizes = Sizes(),  # noqa: B008 - it is immutable
+    ) -> None:
+        self.hide: Final = hide
         self._files = files
         self._trees = trees
         self._now = now
@@ -132,7 +151,7 @@ class Disk:
             return self._large(asked, self._files.stamp(asked.path))  # the file has grown
         if last is not None and last.revision.digest and digest_of(data) == last.revision.digest:
             return Found(last.revision, kept, last.recorded, data)
-        return Found(decoded(data), kept, data=data)
+        return Found(decoded(data, self.hide), kept, data=data)
 
     # --- large files -------------------------------------------------------------------------------------------------
 
@@ -149,7 +168,20 @@ class Disk:
                 found = scan(self._timed(file.read, asked.until), stamp.size, self._sizes.page)
             except _TooSlowError:
                 return _unless_same(_too_slow(asked.title), kept, asked.last)
-        return _found_in(found, asked, asked.pages, kept)
+        return self._found_in(found, asked, asked.pages, kept)
+
+    def _found_in(self, scanned: Scanned, asked: _Asked, read: ReadPage, stamp: FileStamp | None) -> Found:
+        """Make the result of streaming a file."""
+        pages, digest, size, beginning = scanned
+        last = asked.last
+        if last is not None and digest == last.revision.digest:
+            return Found(last.revision, stamp, last.recorded)
+        if pages is None:
+            return Found(binary(digest, size, beginning), stamp)
+        if not pages.number:
+            return Found(decoded(beginning, self.hide), stamp, data=beginning)  # the file was emptied meanwhile
+        lines = PagedLines(pages, asked.path, asked.title, read, self.hide)
+        return Found(paged_revision(digest, size, lines), stamp, data=pages.packed())
 
     def _timed(self, read: Read, until: float | None) -> Read:
         def reading(offset: int, size: int) -> bytes:
@@ -179,20 +211,6 @@ class Disk:
             "part with open() and pass it to view(text=...))"
         )
         return without_content("too large", notice, size)
-
-
-def _found_in(scanned: Scanned, asked: _Asked, read: ReadPage, stamp: FileStamp | None) -> Found:
-    """Make the result of streaming a file."""
-    pages, digest, size, beginning = scanned
-    last = asked.last
-    if last is not None and digest == last.revision.digest:
-        return Found(last.revision, stamp, last.recorded)
-    if pages is None:
-        return Found(binary(digest, size, beginning), stamp)
-    if not pages.number:
-        return Found(decoded(beginning), stamp, data=beginning)  # the file was emptied meanwhile
-    lines = PagedLines(pages, asked.path, asked.title, read)
-    return Found(paged_revision(digest, size, lines), stamp, data=pages.packed())
 
 
 def _unless_same(revision: Revision, stamp: FileStamp | None, last: Found | None) -> Found:

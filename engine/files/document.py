@@ -19,7 +19,7 @@ from ..core.text import cut_line, printable
 from .looks import Looks
 from .outline.model import Outline, find_symbol
 from .paging import PagedLines, PageLostError
-from .revision import Found, Revision, from_text, without_content
+from .revision import Found, Revision, without_content
 
 
 class Document:
@@ -134,7 +134,7 @@ class Documents:
         It is not shared with other views of that path, which show the file. `first_line` is the number of its first
         line, if it is a part of a file.
         """
-        return Document(path, title, self._looks, from_text(text, first_line), outside=outside)
+        return Document(path, title, self._looks, self._looks.text(text, first_line), outside=outside)
 
 
 # --- paths and titles ------------------------------------------------------------------------------------------------

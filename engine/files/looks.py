@@ -26,7 +26,7 @@ from ..log.statements import STEP_CONTENT_BYTES
 from .buffers import Buffers
 from .disk import Disk
 from .paging import PagedLines, PageLostError, PageRevision, ReadPage, is_page, page_revision, paged_revision, unpacked
-from .revision import Found, Revision, binary_as_seen, decoded, listing, recorded_path, without_content
+from .revision import Found, Revision, binary_as_seen, decoded, from_text, listing, recorded_path, without_content
 
 _TICK_SECONDS: Final = 10.0
 """Time for reading large files in one tick. The host considers the worker hung after three times that."""
@@ -118,6 +118,10 @@ class Looks:
         self._numbers[path] = number + 1
         until = self._until if at_tick else None
         return self._source.look(path, title, last, number, of_glob=of_glob, until=until)
+
+    def text(self, text: str, first_line: int = 1) -> Revision:
+        """Return the revision of a text that is not a file's; see `revision.from_text`."""
+        return from_text(text, self._disk.hide, first_line)
 
     def content(self, path: str, digest: str) -> bytes | None:
         """Return the content of a file with this digest, if it has that now. Not recorded as a look."""
@@ -257,7 +261,7 @@ class LiveLooks:
         """
         if self._buffers.unsaved(path) is not None:
             return self.look(path, title, last, number)
-        revision = decoded(data)
+        revision = decoded(data, self._disk.hide)
         if last is not None and last.recorded and revision.same_as(last.revision):
             return last
         self._sent.add(revision.digest)
@@ -481,9 +485,10 @@ class RecordedLooks:
             return listing(data)
         if seen.state != "paged":
             # With the recorded notice, which may say that a text was unsaved.
-            return replace(decoded(data), notice=seen.notice)
+            return replace(decoded(data, self._disk.hide), notice=seen.notice)
         try:
-            return paged_revision(seen.digest, seen.size, PagedLines(unpacked(data), path, title, self._pages))
+            lines = PagedLines(unpacked(data), path, title, self._pages, self._disk.hide)
+            return paged_revision(seen.digest, seen.size, lines)
         except ValueError:
             return None
 

@@ -31,7 +31,7 @@ import xxhash
 
 from ..core.encodings import Encoding, LineEnds, expected, instead_of, line_ends_of
 from ..core.text import without_last_word
-from .revision import Revision, digest_of
+from .revision import Hide, Revision, digest_of, lines_of
 
 _BETWEEN: Final = "/../"
 _PLACE: Final = re.compile(r"([0-9]{1,15})\+([0-9]{1,6}):([0-9a-f]{16})")
@@ -346,16 +346,18 @@ class PagedLines(Sequence[str]):
 
     Messages call it `title`.
 
-    A line that fills pages is never joined: callers ask for its length and parts of it.
+    A line that fills pages is never joined: callers ask for its length and parts of it. Secrets are hidden page by
+    page; the length and offsets of such a line are those of the file.
     """
 
-    __slots__ = ("_held", "_path", "_read", "_title", "pages")
+    __slots__ = ("_held", "_hide", "_path", "_read", "_title", "pages")
 
-    def __init__(self, index: PageIndex, path: str, title: str, read: ReadPage) -> None:
+    def __init__(self, index: PageIndex, path: str, title: str, read: ReadPage, hide: Hide) -> None:
         self.pages = index
         self._path = path
         self._title = title
         self._read = read
+        self._hide = hide
         self._held: dict[int, list[str]] = {}
 
     def __len__(self) -> int:
@@ -439,7 +441,7 @@ class PagedLines(Sequence[str]):
         number = max(after - before, 1)
         title = f"line {before + 1:,}" if number == 1 else f"lines {before + 1:,} to {after:,}"
         data = self._read(page_path(self._path, start, end - start, index.digests[page]), f"{title} of {self._title}")
-        lines = data.decode(index.codec, "replace").split("\n")
+        lines = lines_of(data.decode(index.codec, "replace"), self._hide)
         if not lines[-1]:
             lines.pop()
         if len(lines) != number:

@@ -2,11 +2,14 @@
 
 Immutable. Owns the sentences that replace content; `core.encodings` decides what is text. Reads nothing: documents
 pass in the bytes or the error. `Found` is a revision as a look found it.
+
+The lines of a revision are already without secrets (`Hide`). So whatever is made of them, an outline, a diff or a
+summary, has none, and where a view can be placed does not depend on any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -25,6 +28,8 @@ MOST_ENTRIES: Final = 100_000
 """Largest number of names that a directory lists."""
 _BYTES_MEASURED: Final = 64 << 10
 """About the bytes that are measured together, because long lines may have to be read for it."""
+Hide = Callable[[str], Mapping[int, str]]
+"""Returns the lines of a text that have a part of a secret, by their number from 0, with `***` instead of it."""
 _BYTES_SHOWN: Final = 4
 """Bytes of binary content that are shown: enough to tell its format, too few for a secret."""
 
@@ -33,9 +38,9 @@ _BYTES_SHOWN: Final = 4
 class Revision:
     """The content of a document at one moment.
 
-    `lines` have no newline but keep a carriage return before it. `digest` is the xxh3 of the bytes, empty without
-    content. `notice` is a sentence without a newline, shown instead of the lines or above them. `first_line` is the
-    number of the first line, above 1 if only a part of a file is known.
+    `lines` have no newline but keep a carriage return before it, and secrets are hidden. `digest` is the xxh3 of the
+    bytes, empty without content. `notice` is a sentence without a newline, shown instead of the lines or above them.
+    `first_line` is the number of the first line, above 1 if only a part of a file is known.
     """
 
     state: RevisionState
@@ -86,6 +91,12 @@ class Revision:
         return self._rulers[0]
 
 
+def show_all(text: str) -> Mapping[int, str]:
+    """Hide nothing: for a text whose differences are redacted where they go."""
+    del text
+    return {}
+
+
 def without_content(state: RevisionState, notice: str, size: int = 0) -> Revision:
     """Make a revision that says why there is no content: `notice` is "(REASON)" or "(REASON; ADVICE)"."""
     return Revision(state=state, notice=notice, size=size)
@@ -96,13 +107,15 @@ def digest_of(data: bytes) -> str:
     return xxhash.xxh3_64_hexdigest(data)
 
 
-def decoded(data: bytes) -> Revision:
+def decoded(data: bytes, hide: Hide) -> Revision:
     """Make the revision of a file with these bytes."""
     found = decode(data)
-    return binary(digest_of(data), len(data), data) if found is None else _text(found.text, found.encoding.name, data)
+    if found is None:
+        return binary(digest_of(data), len(data), data)
+    return _text(found.text, found.encoding.name, data, hide)
 
 
-def from_text(text: str, first_line: int = 1) -> Revision:
+def from_text(text: str, hide: Hide, first_line: int = 1) -> Revision:
     """Make the revision of a text that is not a file's.
 
     Lone surrogates become U+FFFD.
@@ -110,7 +123,7 @@ def from_text(text: str, first_line: int = 1) -> Revision:
     `first_line`: the text is a part of a file, from this line on.
     """
     clean = valid_text(text)
-    revision = _text(clean, "text", clean.encode())
+    revision = _text(clean, "text", clean.encode(), hide)
     if first_line <= 1 or not revision.lines:
         return revision
     notice = f"(lines {first_line} to {first_line + len(revision.lines) - 1} alone)"
@@ -126,8 +139,16 @@ def listing(data: bytes) -> Revision:
     return Revision(state="directory", lines=names, digest=digest_of(data), size=len(data), notice=notice)
 
 
-def _text(text: str, encoding: str, data: bytes) -> Revision:
+def lines_of(text: str, hide: Hide) -> list[str]:
+    """Return the lines of a text without secrets; the last one is empty if the text ends with a newline."""
     lines = text.split("\n")
+    for number, line in hide(text).items():
+        lines[number] = line
+    return lines
+
+
+def _text(text: str, encoding: str, data: bytes, hide: Hide) -> Revision:
+    lines = lines_of(text, hide)
     final_newline = not lines[-1]
     if final_newline:
         lines.pop()

@@ -4,7 +4,8 @@
 cancelled await loses nothing. Sending never blocks: what the socket does not take is sent during the next `receive`.
 `Connection` is the part without descriptors: turns, protocol violations, and the wait for a death. Tests connect it to
 a thread and to scripted workers. `Capture` bounds and redacts what a statement prints. Must not know what a statement
-is. Used by `worker_environment`, `statement_run` and the rebuild.
+is. Used by `worker_environment`, `statement_run` and the rebuild. `Hiding` tells a worker what to leave out of texts
+that it displays.
 """
 
 from __future__ import annotations
@@ -52,9 +53,11 @@ from .worker.protocol import (
     KEPT_GROUPS,
     TOUCHED_FILES,
     Adopt,
+    AskHidden,
     Content,
     Fork,
     FromWorker,
+    HiddenLines,
     Kept,
     Noted,
     OutputTaken,
@@ -88,6 +91,7 @@ class Connection(ABC):
         self._violation: str | None = None
         self._closed = False
         self._touched: TouchSink = ignore_touched
+        self._hiding = Hiding(reader.redactor)
         self._notices = 0
         self._keeping: str | None = None
         self._kept: Kept | None = None
@@ -252,6 +256,8 @@ class Connection(ABC):
                         self._take_kept(message)
                     elif isinstance(message, Touching):
                         self._take_touch(message)
+                    elif isinstance(message, AskHidden):
+                        self._tell_hidden(message)
                     else:
                         return message
             except ProtocolError as error:
@@ -265,6 +271,17 @@ class Connection(ABC):
             raise ProtocolError("a statement reported too many files")
         number = message.number
         self._touched(message.path, lambda: self._answer_notice(number))
+
+    def _tell_hidden(self, ask: AskHidden) -> None:
+        if len(ask.text) <= _HIDDEN_HERE:
+            self._send_hidden(ask.number, self._hiding.lines(ask.text))
+            return
+        searching = asyncio.get_running_loop().run_in_executor(None, self._hiding.lines, ask.text)
+        searching.add_done_callback(lambda found: self._send_hidden(ask.number, found.result()))
+
+    def _send_hidden(self, number: int, lines: dict[int, str]) -> None:
+        if not self.dead and self._violation is None:
+            self.send(HiddenLines(number, lines))
 
     def _answer_notice(self, number: int) -> None:
         if not self.dead and self._violation is None:
@@ -605,3 +622,33 @@ class Capture:
                 shown, self._held = self._redactor.redact_piece(self._held + text)
                 if shown:
                     self._sink(shown)
+
+
+_HIDDEN_HERE: Final = 64 << 10
+"""The bytes of the longest text that is searched on the event loop; a megabyte takes about 50 ms."""
+_HIDDEN_AT_ONCE: Final = 64 << 20
+_HIDDEN_EACH_SECOND: Final = 1 << 20
+
+
+class Hiding:
+    """Answers which lines of a worker's texts have secrets, for a limited number of bytes.
+
+    Code in a worker could ask too, and so check whether a guess is a secret. The limit keeps that as slow as printing
+    guesses. Beyond it nothing is hidden here, so what is displayed is redacted when it arrives, like all other text.
+    """
+
+    def __init__(self, redactor: Redactor, now: Callable[[], float] = time.monotonic) -> None:
+        self._redactor = redactor
+        self._now = now
+        self._left = float(_HIDDEN_AT_ONCE)
+        self._since = now()
+
+    def lines(self, text: bytes) -> dict[int, str]:
+        """Return the lines with secrets, without these, by number from 0."""
+        now = self._now()
+        self._left = min(self._left + (now - self._since) * _HIDDEN_EACH_SECOND, _HIDDEN_AT_ONCE)
+        self._since = now
+        if len(text) > self._left:
+            return {}
+        self._left -= len(text)
+        return self._redactor.hidden_lines(text.decode("utf-8", "replace"))

@@ -18,7 +18,6 @@ from typing import Final
 import anyio
 import anyio.to_thread
 from msgspec import Struct
-from msgspec.structs import replace as with_fields
 
 from ..context.model import ModelError, Prompt, TextDelta, TokensUsed
 from ..core.clock import Clock
@@ -187,8 +186,6 @@ def _declared(path: str, title: str, sources: Sources, outliner: Outliner) -> De
     if revision.state != "text" or found.data is None:
         return None
     text = "\n".join(revision.lines) + "\n"
-    if sources.redactor.holds(text):
-        return None
     outline = outliner.outline(text.encode, digest=revision.digest, path=title, references=True)
     names = tuple(symbol.name for symbol in _outer(outline) if symbol.public)
     is_code = not any(symbol.kind in _NO_CODE for symbol in outline.symbols)
@@ -228,32 +225,12 @@ def _outline_made(want: Want, sources: Sources) -> Prepared | None:
         data = sources.disk.look(want.path, want.title, None).data
     if data is None or digest_of(data) != digest:
         return None
-    revision = decoded(data)
+    revision = decoded(data, sources.redactor.hidden_lines)
     if revision.state != "text":
         return None
     outliner = IndentationOutliner() if sources.outliner is None else sources.outliner()
     made = outliner.outline(lambda: utf8(revision), digest=digest, path=want.path, patient=True)
-    return Prepared(
-        payload_kind="parse", data=outlines.packed(_without_secrets(made, sources.redactor), PAYLOAD_BYTES), mark=digest
-    )
-
-
-def _without_secrets(outline: Outline, redactor: Redactor) -> Outline:
-    # Here, because a payload with a secret is dropped, and the view would wait for it in vain.
-    redact = redactor.redact
-    symbols = tuple(
-        with_fields(
-            symbol,
-            name=redact(symbol.name),
-            qualified=redact(symbol.qualified),
-            signature=redact(symbol.signature),
-            doc=redact(symbol.doc),
-        )
-        if redactor.holds(f"{symbol.qualified}\n{symbol.signature}\n{symbol.doc}")
-        else symbol
-        for symbol in outline.symbols
-    )
-    return with_fields(outline, symbols=symbols, doc=redact(outline.doc))
+    return Prepared(payload_kind="parse", data=outlines.packed(made, PAYLOAD_BYTES), mark=digest)
 
 
 # --- summary ----------------------------------------------------------------------------------------------------------
@@ -527,7 +504,7 @@ def preparer_of(parts: SessionParts, roots: tuple[str, ...], revisions: Revision
         minter=parts.minter,
         clock=parts.clock,
         sources=Sources(
-            disk=Disk(DirectFiles(roots), DirectTrees(now), now),
+            disk=Disk(DirectFiles(roots), DirectTrees(now), now, parts.redactor.hidden_lines),
             kept=revisions.content,
             redactor=parts.redactor,
             model=parts.model,

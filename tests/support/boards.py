@@ -18,7 +18,7 @@ from engine.files.disk import Sizes
 from engine.files.node import NodeBase
 from engine.files.outline.fallbacks import IndentationOutliner
 from engine.files.outline.model import Outliner
-from engine.files.revision import digest_of
+from engine.files.revision import Hide, digest_of, show_all
 from engine.files.tails import News, StandingRender
 from engine.log.events import Event
 from engine.log.events.nodes import (
@@ -93,6 +93,7 @@ class Desk:
         outliner: Outliner | None = None,
         sizes: Sizes = Sizes(),  # noqa: B008 - it is immutable
         ask_editor: AskEditor = nobody,
+        hide: Hide = show_all,
     ) -> None:
         self.root = root
         self.sizes = sizes
@@ -102,7 +103,15 @@ class Desk:
         self.round = 0
         self.index = 0
         self.board = Board(
-            self.files, count, str(root), directories, lambda: self.seconds, self.outliner, sizes, ask_editor
+            self.files,
+            count,
+            str(root),
+            directories,
+            lambda: self.seconds,
+            self.outliner,
+            sizes,
+            ask_editor,
+            hide=hide,
         )
         self.namespace: dict[str, object] = self.board.names()
         self.steps: list[Step] = []

@@ -11,8 +11,8 @@ from engine.files.detail import LEVELS
 from engine.files.detail.scene import Scene
 from engine.files.document import Place
 from engine.files.rendered import UNBOUNDED, RenderedView
-from engine.files.revision import decoded
 from tests.support.outlines import outlined, samples
+from tests.support.revisions import decoded
 
 FOLDER = Path(__file__).parents[1] / "data" / "levels"
 

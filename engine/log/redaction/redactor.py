@@ -197,6 +197,18 @@ class Redactor:
         spans = self._spans(data)
         return _replaced(text, _in_characters(data, spans)) if spans else text
 
+    def hidden_lines(self, text: str) -> dict[int, str]:
+        """Return the redacted lines that have a known value or a part of one, by number from 0.
+
+        A value on several lines is replaced on each of them, so the other lines keep their numbers. A carriage return
+        at the end of a line stays.
+        """
+        if not self:
+            return {}
+        data = _bytes_of(text)
+        spans = self._spans(data)
+        return _redacted_lines(text, _in_characters(data, spans)) if spans else {}
+
     def redact_piece(self, text: str) -> tuple[str, str]:
         """Redact a text that goes on; return the part to show, and the rest, which may be the start of a value.
 
@@ -291,6 +303,25 @@ def _replaced(text: str, spans: Iterable[Span]) -> str:
         parts += text[last:start], HIDDEN
         last = end
     return "".join([*parts, text[last:]])
+
+
+def _redacted_lines(text: str, spans: Sequence[Span]) -> dict[int, str]:
+    found: dict[int, list[Span]] = {}
+    number = start = 0
+    for first, last in spans:
+        while (end := text.find("\n", start)) != -1 and end <= first:
+            number, start = number + 1, end + 1
+        while True:
+            end = len(text) if end == -1 else end
+            stop = min(last, end - text.endswith("\r", start, end))
+            if max(first, start) < stop:
+                found.setdefault(number, []).append((max(first, start) - start, stop - start))
+            if last <= end:
+                break
+            number, start = number + 1, end + 1
+            end = text.find("\n", start)
+    lines = text.split("\n")
+    return {number: _replaced(lines[number], parts) for number, parts in found.items()}
 
 
 NO_SECRETS: Final = Redactor(())

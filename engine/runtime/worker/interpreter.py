@@ -44,6 +44,7 @@ from .protocol import (
     Foresee,
     Foreseen,
     FromWorker,
+    HiddenLines,
     Kept,
     Known,
     Look,
@@ -147,7 +148,16 @@ class Interpreter:
         roots = (cwd, *directories)
         self._effects = Effects(transport, interrupts, guard.admit)
         files = DirectFiles(roots if confined else None)
-        self._board = Board(files, count, cwd, directories, time.time, outliner, ask_editor=self._effects.texts)
+        self._board = Board(
+            files,
+            count,
+            cwd,
+            directories,
+            time.time,
+            outliner,
+            ask_editor=self._effects.texts,
+            hide=self._effects.hidden_lines,
+        )
         scratch = () if domain is None else (domain.scratch,)
         self._notices = WriteNotices(transport, interrupts, own_process=guard.own_process, left_out=scratch)
         change = LastShown(self._board).ask_to_change(self._effects.ask)
@@ -176,6 +186,10 @@ class Interpreter:
 
         Failures of a statement are part of the reply. Raises only if our own code fails.
         """
+        with self._effects.serving():
+            return self._answer(request)
+
+    def _answer(self, request: Request) -> FromWorker | None:
         match request:
             case Run() | Replay():
                 return self._run(request)
@@ -510,7 +524,7 @@ def serve(
         if isinstance(request, Snapshot):
             if (started := snapshot()) is not None:
                 transport.send(started)
-        elif not isinstance(request, Answer | BufferTexts | Noted | Stopping | OutputTaken):
+        elif not isinstance(request, Answer | BufferTexts | HiddenLines | Noted | Stopping | OutputTaken):
             _reply(transport, request, answer)
         if isinstance(request, Run) and request.keeps:
             # After the reply, which the host records meanwhile.

@@ -200,6 +200,13 @@ class BufferTexts(msgspec.Struct, frozen=True, tag=True):
     texts: dict[str, str | None]
 
 
+class HiddenLines(msgspec.Struct, frozen=True, tag=True):
+    """The answer to the `AskHidden` of that number: lines with secrets, without these, by their number from 0."""
+
+    number: int
+    lines: dict[int, str]
+
+
 class Noted(msgspec.Struct, frozen=True, tag=True):
     """The host has read the file of the `Touching` with that number, or will not: it may be written now."""
 
@@ -378,6 +385,7 @@ ToWorker = (
     | Answer
     | BuffersMoved
     | BufferTexts
+    | HiddenLines
     | Noted
     | Stopping
     | CleanUp
@@ -428,6 +436,15 @@ class AskBuffers(msgspec.Struct, frozen=True, tag=True):
 
     number: int
     paths: tuple[Exact, ...]
+
+
+class AskHidden(msgspec.Struct, frozen=True, tag=True):
+    """Request the lines of a text in UTF-8 that have secrets, which the worker does not know. Can come at any time
+    while the host waits for an answer.
+    """
+
+    number: int
+    text: bytes
 
 
 TOUCHED_FILES: Final = 5_000
@@ -593,6 +610,7 @@ FromWorker = (
     Started
     | Ask
     | AskBuffers
+    | AskHidden
     | Touching
     | Content
     | Ran

@@ -18,7 +18,7 @@ from ...core.ids import BlobDigest
 from ...core.toolbox import STALE
 from ...files.changes import describe
 from ...files.pins import path_of
-from ...files.revision import decoded, digest_of
+from ...files.revision import decoded, digest_of, show_all
 from ...files.safe_open import opened_file
 from ...files.spellings import stored_path
 from ...log.events import Event
@@ -109,7 +109,7 @@ def stale(path: str, since: str, known: bytes | None = None, present: bytes | No
 
 def difference(path: str, before: bytes, after: bytes) -> str:
     """The difference as a summary and a diff of at most `MOST_CHARS` characters."""
-    old, new = decoded(before), decoded(after)
+    old, new = decoded(before, show_all), decoded(after, show_all)
     return describe(path, old.lines, new.lines, len, MOST_CHARS)[1]
 
 

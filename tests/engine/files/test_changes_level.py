@@ -11,9 +11,10 @@ from engine.files.detail.changes import render
 from engine.files.detail.scene import Scene
 from engine.files.document import Place
 from engine.files.rendered import RenderedView
-from engine.files.revision import Revision, decoded, from_text, without_content
+from engine.files.revision import Revision, without_content
 from tests.support.boards import Desk
 from tests.support.examples import examples
+from tests.support.revisions import decoded, from_text
 
 _LINES = st.lists(
     st.one_of(

@@ -9,9 +9,9 @@ import pytest
 
 from engine.core.domain import is_inside
 from engine.files.document import Place, checked_pos, path_of, resolve, title_of
-from engine.files.revision import decoded
 from engine.log.events.nodes import NodeChanged
 from tests.support.boards import Desk
+from tests.support.revisions import decoded
 
 
 def test_paths_are_made_absolute(monkeypatch: pytest.MonkeyPatch) -> None:

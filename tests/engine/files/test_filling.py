@@ -23,10 +23,11 @@ from engine.files.group_summary import Part, Salience, summarize
 from engine.files.outline.fallbacks import outline_by_indentation
 from engine.files.outline.model import Outline
 from engine.files.rendered import RenderedView
-from engine.files.revision import Revision, decoded
+from engine.files.revision import Revision
 from tests.support.boards import Desk
 from tests.support.examples import examples
 from tests.support.outlines import outlined, samples
+from tests.support.revisions import decoded
 
 ROOT = Path(__file__).parents[3]
 BUDGETS = (20, 24, 30, 40, 48, 60, 80, 100, 130, 170, 200, 240, 300, 400, 600, 900, 1_400, 2_000, 4_000, 9_000, 20_000)

@@ -15,7 +15,7 @@ from engine.files.filling import Ladder
 from engine.files.group_summary import Part, Salience, divide, summarize, weights
 from engine.files.outline.model import Outline
 from engine.files.rendered import RenderedView
-from engine.files.revision import decoded
+from tests.support.revisions import decoded
 
 _LINES = st.lists(
     st.text("ab \tÄ漢😀\x00\u200d]'\n\r/", max_size=60) | st.sampled_from(("x" * 9_000, "\udc80", "    def f():", "")),

@@ -23,10 +23,11 @@ from engine.files.document import resolve
 from engine.files.outline.fallbacks import outline_by_indentation
 from engine.files.outline.model import TOP, Kind, Outline, Symbol
 from engine.files.rendered import UNBOUNDED, RenderedView
-from engine.files.revision import Revision, decoded, from_text, without_content
+from engine.files.revision import Revision, without_content
 from tests.support.examples import examples
 from tests.support.levels import FOLDER, kept, levels_of
 from tests.support.outlines import samples
+from tests.support.revisions import decoded, from_text
 
 _CHARS = st.one_of(st.characters(), st.sampled_from("漢字かな👩‍👩‍👧‍👦\0\t\r\x0b\x0c\u2028\ud800\udfff �"))
 _LINES = st.lists(

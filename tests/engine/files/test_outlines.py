@@ -10,12 +10,12 @@ import pytest
 from engine.files.outline.fallbacks import outline_by_indentation
 from engine.files.outline.model import Outline, Symbol, Tier, packed, unpacked
 from engine.files.outlines import AT_ONCE, Outlines
-from engine.files.revision import decoded, from_text
 from engine.log.events import Event
 from engine.log.events.nodes import AsyncPayloadDropped, NodeChanged, OutlineMade
 from engine.log.statements import PAYLOAD_BYTES
 from engine.runtime.worker.handles.states import BoardReport
 from tests.support.boards import Desk
+from tests.support.revisions import decoded, from_text
 
 _TEXT = "class Foo:\n    def bar(self):\n        return 1\n"
 

@@ -29,11 +29,11 @@ from engine.files.paging import (
     scan,
     unpacked,
 )
-from engine.files.revision import decoded
 from engine.log.events.nodes import ContentsAdopted
 from engine.runtime.worker.handles.board import LastShown
 from tests.support.boards import Desk, deltas
 from tests.support.examples import examples
+from tests.support.revisions import decoded, paged_lines
 
 SIZES = Sizes(held=20_000, paged=1_000_000, page=4_096)
 LOG = "".join(f"{number:04} this is a line of a log {number:04}\n" for number in range(1, 2_001))
@@ -373,7 +373,7 @@ def _contents(draw: st.DrawFn) -> bytes:
 
 def _lines(data: bytes, page: int) -> PagedLines:
     index = scan(lambda offset, size: data[offset : offset + size], len(data), page).pages
-    return PagedLines(unpacked(index.packed()), "/f", "f", lambda path, _: _page(data, path))
+    return paged_lines(unpacked(index.packed()), lambda path, _: _page(data, path))
 
 
 def _page(data: bytes, path: str) -> bytes:
@@ -461,7 +461,7 @@ def test_a_page_that_contradicts_the_index_is_not_shown() -> None:
     data = b"one\ntwo\nthree\n"
     index = _read(data)
     index.lines[-1] += 1
-    lines = PagedLines(index, "/f", "f", lambda path, _: _page(data, path))
+    lines = paged_lines(index, lambda path, _: _page(data, path))
     with pytest.raises(PageLostError, match="cannot be shown"):
         lines[0]
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from engine.core.tokens import count
 from engine.files.changes import counted, describe, report
-from engine.files.revision import Revision, decoded, digest_of, from_text, listing, without_content
+from engine.files.revision import Revision, digest_of, listing, without_content
 from tests.support.examples import examples
+from tests.support.revisions import decoded, from_text
 
 
 @pytest.mark.parametrize(

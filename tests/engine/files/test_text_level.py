@@ -14,8 +14,9 @@ from engine.files.detail.scene import LONGEST_WHOLE, Scene
 from engine.files.detail.text import render
 from engine.files.document import Place, resolve
 from engine.files.rendered import UNBOUNDED, RenderedView
-from engine.files.revision import Revision, decoded, from_text, without_content
+from engine.files.revision import Revision, without_content
 from tests.support.examples import examples
+from tests.support.revisions import decoded, from_text
 
 _TEXTS = st.one_of(
     st.lists(

@@ -14,11 +14,11 @@ from engine.core.errors import EnvironmentUnavailableError
 from engine.files import outlines as files_outlines
 from engine.files.outline.fallbacks import outline_by_indentation
 from engine.files.outline.model import Outline
-from engine.files.revision import from_text
 from engine.log.events.nodes import OutlineMade
 from engine.runtime.sandbox import entering, seccomp
 from engine.runtime.system.process_table import children_of
 from engine.runtime.worker.handles.outlines import Outlines
+from tests.support.revisions import from_text
 from tests.support.workers import WorkerBench, shared_zygote
 
 PYTHON = b"class A:\n    def f(self):\n        return 1\n"

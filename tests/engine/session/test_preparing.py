@@ -23,7 +23,7 @@ from engine.files.manifest import glob_path
 from engine.files.outline.fallbacks import IndentationOutliner
 from engine.files.outline.model import unpacked
 from engine.files.paging import page_path
-from engine.files.revision import LARGEST, digest_of
+from engine.files.revision import LARGEST, digest_of, show_all
 from engine.files.sources import FileStamp
 from engine.log.event_log import EventLog
 from engine.log.events import Event
@@ -60,7 +60,7 @@ WANT = Want(
 
 def sources(tmp_path: Path, answer: Answer | None = None, allowance: int = 10_000, data: bytes = b"x = 1\n") -> Sources:
     return Sources(
-        disk=Disk(DirectFiles((str(tmp_path),)), DirectTrees(lambda: 0.0), lambda: 0.0),
+        disk=Disk(DirectFiles((str(tmp_path),)), DirectTrees(lambda: 0.0), lambda: 0.0, show_all),
         kept=lambda digest: data if digest == "aa" else None,
         redactor=Redactor([SECRET]),
         model=AnsweringModel(says("never"), answer),
@@ -277,7 +277,7 @@ class _Hung(DirectFiles):
 
 async def test_hanging_file_system_does_not_block_the_end(tmp_path: Path) -> None:
     files = _Hung()
-    disk = Disk(files, DirectTrees(lambda: 0.0), lambda: 0.0)
+    disk = Disk(files, DirectTrees(lambda: 0.0), lambda: 0.0, show_all)
 
     async def reads(want: Want, given: Sources) -> Prepared | None:
         return await content(want, dataclasses.replace(given, disk=disk))

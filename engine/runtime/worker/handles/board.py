@@ -32,7 +32,7 @@ from ....files.node import NodeBase, schedule
 from ....files.outline.model import Outliner
 from ....files.outlines import Outlines
 from ....files.rendered import All, Budget, checked_budget
-from ....files.revision import Revision
+from ....files.revision import Hide, Revision
 from ....files.safe_open import real_path
 from ....files.sources import Files
 from ....files.tails import FeedItem, HandleRow, Looked, News, Policy
@@ -75,6 +75,7 @@ class Board:
         outliner: makes outlines.
         sizes: limits of files in memory; larger ones are read by pages.
         ask_editor: returns the editor's buffers.
+        hide: hides secrets in what is displayed.
     """
 
     def __init__(
@@ -87,11 +88,13 @@ class Board:
         outliner: Outliner,
         sizes: Sizes = Sizes(),  # noqa: B008 - it is immutable
         ask_editor: AskEditor = nobody,
+        *,
+        hide: Hide,
     ) -> None:
         self.cwd = cwd
         self._count = count
-        disk = Disk(files, DirectTrees(now), now, sizes)
-        self.looks = Looks(disk, Buffers(files, now, ask_editor), now)
+        disk = Disk(files, DirectTrees(now), now, hide, sizes)
+        self.looks = Looks(disk, Buffers(files, now, hide, ask_editor), now)
         self._documents = Documents(self.looks)
         self._ticks = Ticks(self.looks, now, self._followed)
         self.outlines = Outlines(outliner)

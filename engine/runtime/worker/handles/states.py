@@ -28,7 +28,7 @@ from ....files.group import GroupHandle, glob_state, glob_state_from, group_stat
 from ....files.looks import Looks
 from ....files.node import NodeBase, NodeContext, shown_frequency
 from ....files.rendered import All, Budget, RenderedView, ShownRevision, ShownRevisions, limit_of
-from ....files.revision import Revision, from_text
+from ....files.revision import Revision
 from ....files.tails import Expansion, FeedItem, HandleRow, News, StandingRender
 from ....files.view import ShownState, ViewHandle, ViewState, view_state
 from ....log.events import Event
@@ -153,7 +153,7 @@ class HandleStates:
         if shown.is_present:
             return ShownRevision(present, shown.statement)
         if shown.text is not None or state.path is None:
-            return ShownRevision(from_text(shown.text or "", shown.first_line), shown.statement)
+            return ShownRevision(self._looks.text(shown.text or "", shown.first_line), shown.statement)
         return ShownRevision(self._looks.known(state.path, state.title, shown), shown.statement)
 
 

@@ -2,8 +2,9 @@
 
 `Effects.ask` blocks until the answer arrives, or takes it from a `Recording`. It numbers the effects of a run. Threads
 may ask in another order in a replay, so a recording finds the answer by operation and arguments. `texts` is not an
-effect: it reads the editor's buffers, and the result is recorded as a revision. Nor are `has_answer` and
-`recalled_file`: a statement that replaces another reads the record with them, in questions with their own numbers.
+effect: it reads the editor's buffers, and the result is recorded as a revision. Nor is `hidden_lines`, which a replay
+asks too, nor `has_answer` and `recalled_file`: a statement that replaces another reads the record with them, in
+questions with their own numbers.
 
 Must not know the operations, nor how messages travel. Used by the injected names; the interpreter opens and closes it
 around each statement.
@@ -25,7 +26,17 @@ from ..channel import Inbox
 from ..framing import frame
 from ..guarding.guard import KEPT_STOPS, ReplayEffect
 from ..interrupts import Interrupts
-from ..protocol import Answer, Ask, AskBuffers, BufferTexts, FromWorker, RecalledFile, ToWorker
+from ..protocol import (
+    Answer,
+    Ask,
+    AskBuffers,
+    AskHidden,
+    BufferTexts,
+    FromWorker,
+    HiddenLines,
+    RecalledFile,
+    ToWorker,
+)
 
 _WRITING: Final = frozenset((*ROUTED, *(name for name, tool in TOOLS.items() if tool.kind == "edit")))
 _TITLE_CHARS: Final = 120
@@ -45,6 +56,7 @@ class Effects:
         self._asking = 0
         self._open = False
         self._ticking = False
+        self._serving = False
         self._questions = 0
         self._ordinal = 0
         self._recorded: Recording | None = None
@@ -175,6 +187,39 @@ class Effects:
                     message = self._next()
                     if isinstance(message, BufferTexts) and message.number == question.number:
                         return message.texts
+            finally:
+                self._asking = 0
+
+    @contextmanager
+    def serving(self) -> Generator[None]:
+        """Allow `hidden_lines` while the host waits for the answer to a request."""
+        self._serving = True
+        try:
+            yield
+        finally:
+            self._serving = False
+
+    def hidden_lines(self, text: str) -> Mapping[int, str]:
+        """The lines of a text that have secrets, without these, by number from 0.
+
+        Empty if the host cannot be asked now: between two requests, in a forked process, or during another question of
+        the same thread. What is displayed of the text is redacted then when it reaches the host.
+        """
+        if not text or not self._transport.ours or self.busy:
+            return {}
+        with self._lock:
+            if not self._serving:
+                return {}
+            self._asking = threading.get_ident()
+            try:
+                self._questions += 1
+                question = AskHidden(self._questions, text.encode("utf-8", "replace"))
+                with self._interrupts.held():
+                    self._transport.send(question)
+                while True:
+                    message = self._next()
+                    if isinstance(message, HiddenLines) and message.number == question.number:
+                        return message.lines
             finally:
                 self._asking = 0
 

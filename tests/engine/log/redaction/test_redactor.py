@@ -592,3 +592,32 @@ def test_redactor_without_values_learns_some() -> None:
     redactor.learn(["a-longer-value"])
     assert redactor
     assert redactor.redact("it is a-longer-value") == "it is ***"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("no secret\n", {}),
+        ("a first-second b\nc\nfirst-second", {0: "a *** b", 2: "***"}),
+        ("x\nKEY='first-\nsecond' end\n", {1: "KEY='***", 2: "***' end"}),
+        ("x\r\nfirst-\r\nsecond\r\nz", {1: "***\r", 2: "***\r"}),
+        ("first-\\\n   second first-second\n", {0: "***", 1: "*** ***"}),
+        ("é first-\n\nsecond é", {0: "é ***", 2: "*** é"}),
+    ],
+)
+def test_lines_keep_their_numbers_when_secrets_are_hidden(text: str, lines: dict[int, str]) -> None:
+    assert Redactor(["first-second"]).hidden_lines(text) == lines
+    assert NO_SECRETS.hidden_lines(text) == {}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
+def test_no_form_of_a_secret_is_in_the_lines(secret: str, form: Callable[[str], str]) -> None:
+    redactor, text = Redactor([secret]), f"before\n{form(secret)}\nafter"
+    lines = text.split("\n")
+    for number, line in redactor.hidden_lines(text).items():
+        lines[number] = line
+    shown = "\n".join(lines)
+    assert (lines[0], lines[-1], len(lines)) == ("before", "after", text.count("\n") + 1)
+    assert pieces_of(secret, shown) == []
+    assert not redactor.holds(shown)
