@@ -160,7 +160,7 @@ RECIPES: Final[Mapping[str, Recipe]] = {
                 "from engine.files.detail.length import render\n"
                 "from engine.files.detail.scene import Scene\n"
                 "from engine.files.document import Place\n"
-                "from engine.files.revision import from_text\n\n\n"
+                "from tests.support.revisions import from_text\n\n\n"
                 "def test_length():\n"
                 '    scene = Scene(revision=from_text("a\\nb\\n"), place=Place(0, 0), budget=9, count=count)\n'
                 '    assert render(scene).text == "2 lines\\n"\n',
