@@ -22,7 +22,7 @@ from ..log.events.going_back import Rewound
 from ..log.file_history import rewound_lines
 from ..log.redaction import redact_event
 from ..session.commands.files import SHOW_LEFT, change_lines, would_lines
-from ..session.past.patches import FileDelta, deltas_left, deltas_since, for_patch, patch
+from ..session.past.patches import FileDelta, changed_since, deltas_left, deltas_of, for_patch, patch
 from ..session.requests import MoveResult, UndoRequest
 from ..session.session import Session
 from .commands import number_from
@@ -132,9 +132,10 @@ def changes(
         if left:
             deltas = deltas_left(events, opened, hidden)
         else:
-            deltas = deltas_since(events, path_of(events), opened, hidden, since)
-    if deltas is None:
-        raise InvalidRequestError(_NO_SUCH.format(since))
+            changed = changed_since(events, path_of(events), since)
+            if changed is None:
+                raise InvalidRequestError(_NO_SUCH.format(since))
+            deltas = deltas_of(changed, opened, hidden)
     if as_json:
         print_json({"since": since, "files": [_as_data(each) for each in deltas]}, ("change",))
         return

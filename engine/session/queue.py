@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from ..core.errors import EngineError, SessionBusyError, TurnFailedError
@@ -31,6 +32,7 @@ from .parts import SessionParts
 from .requests import Ticket, turn_end
 
 if TYPE_CHECKING:  # of the prompt stage
+    from .commands import Reading
     from .commands.custom import CustomCommands
     from .serving import RequestServer
     from .session_runtime import SessionRuntime
@@ -240,10 +242,27 @@ class RequestQueue:
 
     def _answered_at_once(self, ticket: Ticket) -> bool:
         """Answer it now if that is possible while a turn runs. Nothing is recorded."""
-        answered = ticket.request is None and self.server.answer_at_once(ticket.text, ticket.message_id)
-        if answered:
+        answer = self.server.glance(ticket.text) if ticket.request is None and self._tasks is not None else None
+        if answer is None or self._tasks is None:
+            return False
+        if isinstance(answer, str):
+            self.server.show_answer(ticket.message_id, answer)
             ticket.finish(turn_end(self._parts.log, "end_turn"))
-        return answered
+        else:
+            self._tasks.start_soon(self._show_when_read, ticket, answer)
+        return True
+
+    async def _show_when_read(self, ticket: Ticket, reading: Reading) -> None:
+        failure: EngineError | None = None
+        try:
+            self.server.show_answer(ticket.message_id, await anyio.to_thread.run_sync(reading, abandon_on_cancel=True))
+        except EngineError as error:
+            failure = error
+        except Exception:  # as in `_serve_one`
+            logger.exception("request %s of session %s failed", ticket.message_id, self._parts.session_id)
+            failure = TurnFailedError(self._parts.session_id)
+        finally:
+            ticket.finish(turn_end(self._parts.log, "error" if failure else "end_turn", failure=failure))
 
     def _steers(self, wanted: PromptKind | None) -> bool:
         return wanted == "steer" or (wanted is None and self._parts.policy.option("while_running") == "steer")

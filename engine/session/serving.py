@@ -21,7 +21,7 @@ from ..log.events.conversation import AgentText, Attachment, RunStop
 from ..log.events.session import OthersWrote, TitleChanged
 from ..log.user_message import spoken_text, unopened
 from .cancellation import WorkCancelledError
-from .commands import Command, CommandContext, CommandRun
+from .commands import Command, CommandContext, CommandRun, Reading
 from .commands.custom import CustomCommands
 from .commands.table import COMMANDS, called_name, command_for, command_in, command_of
 from .journal import TextStreamed
@@ -192,14 +192,16 @@ class RequestServer:
             return False
         return self.runtime.loop.steer(ticket.message("steer"), ticket.said.given)
 
-    def answer_at_once(self, text: str, message_id: MessageId) -> bool:
-        """Answer a command that needs no turn; return False for any other text."""
+    def glance(self, text: str) -> str | Reading | None:
+        """Return the answer to a command that needs no turn, or how to read it; None for any other text."""
         command, argument = command_in(text, self._commands.names)
         if command is None or command.glance is None:
-            return False
-        answer = command.glance(CommandContext(self.runtime, self._active), argument)
+            return None
+        return command.glance(CommandContext(self.runtime, self._active), argument)
+
+    def show_answer(self, message_id: MessageId, answer: str) -> None:
+        """Show the user the answer of a glance, which is not recorded."""
         self._parts.journal.signal(TextStreamed(message_id, answer, aside=True), is_whole=True)
-        return True
 
     def cancel(self) -> None:
         """End whatever runs, and give up its effect at once."""

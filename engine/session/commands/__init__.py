@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+import anyio.to_thread
 from msgspec import Struct
 
 from ...log.timeline import Cell
@@ -39,6 +40,10 @@ class CommandContext:
 
 CommandRun = Callable[[CommandContext, str], Awaitable[str]]
 """Performs a command with its argument; returns the answer."""
+Reading = Callable[[], str]
+"""Returns an answer for which contents are read from the store. Runs on a thread, because a network may be slow."""
+Glance = Callable[[CommandContext, str], str | Reading]
+"""Returns the answer of a command, or how to read it. It runs on the event loop, so it reads no contents."""
 
 
 class Command(Struct, frozen=True):
@@ -48,7 +53,7 @@ class Command(Struct, frozen=True):
         usage: the arguments as `/help` shows them, such as `[N | tail]`; "" if it takes none.
         hint: the same in words, for editors and for errors; "" if it takes none.
         run: performs it and returns the answer; None if the argument is a statement, which runs like a typed one.
-        glance: returns an answer at once, even during a turn; None if the command waits until the turn has ended.
+        glance: answers at once, even during a turn; None if the command waits until the turn has ended.
         takes: what the terminal completes: numbers of statements (`edit`: then Python on the next lines), numbers of
             model calls, branches, or Python.
         moves_head: it moves to another statement or branch. Its message is logged after the move, on the new branch;
@@ -62,7 +67,7 @@ class Command(Struct, frozen=True):
     hint: str
     description: str
     run: CommandRun | None
-    glance: Callable[[CommandContext, str], str] | None = None
+    glance: Glance | None = None
     takes: Literal["nothing", "statement", "call", "branch", "source", "edit"] = "nothing"
     moves_head: bool = False
     is_cancellable: bool = True
@@ -87,12 +92,15 @@ class CustomNames(Struct, frozen=True):
 NO_CUSTOM: Final = CustomNames()
 
 
-def glancing(
-    glance: Callable[[CommandContext, str], str],
-) -> CommandRun:
+def glancing(glance: Glance) -> CommandRun:
     """A `run` that only calls the glance, because its answer is known at any time."""
 
     async def run(context: CommandContext, argument: str) -> str:
-        return glance(context, argument)
+        return await answer_of(glance(context, argument))
 
     return run
+
+
+async def answer_of(answer: str | Reading) -> str:
+    """Return what a glance answers."""
+    return answer if isinstance(answer, str) else await anyio.to_thread.run_sync(answer, abandon_on_cancel=True)

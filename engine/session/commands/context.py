@@ -15,7 +15,7 @@ from ...log.facts import Spent
 from ..model_calls.context_text import ALL, breakdown_text, views_text
 from ..model_calls.projector import Projection
 from ..model_choice import MODEL, THINKING, THINKING_LEVELS, ModelChoice
-from . import CommandContext
+from . import CommandContext, Reading, answer_of
 
 TAIL: Final = "tail"
 """The argument of `/context` that shows the whole tail."""
@@ -35,7 +35,7 @@ def sandbox_glance(context: CommandContext, _argument: str) -> str:
 
 async def context(context: CommandContext, argument: str) -> str:
     if argument and argument != TAIL:
-        return _past(context, argument)
+        return await answer_of(_past(context, argument))
     projection = await context.runtime.project()
     changes = () if argument else await context.runtime.foresee()
     names = {row.obj_id: row.name for row in projection.handles}
@@ -43,7 +43,7 @@ async def context(context: CommandContext, argument: str) -> str:
     return _present(context, projection, argument, foreseen)
 
 
-def context_glance(context: CommandContext, argument: str) -> str:
+def context_glance(context: CommandContext, argument: str) -> str | Reading:
     if argument and argument != TAIL:
         return _past(context, argument)
     latest = context.runtime.projector.latest
@@ -83,28 +83,29 @@ def _foreseen(changes: Sequence[tuple[str, str]]) -> Sequence[str]:
     return (heading, "\n".join([*lines, *rest]))
 
 
-def _past(context: CommandContext, argument: str) -> str:
+def _past(context: CommandContext, argument: str) -> str | Reading:
     call = context.runtime.sent.numbered(argument)
     if call is None:
         return (
             f"{context.runtime.sent.without(argument)} `/context` shows the next prompt, `/context {TAIL}` its last "
             "part."
         )
-    number, session_id = context.runtime.sent.number_of(call), context.runtime.parts.session_id
-    tail = context.runtime.calls.text(call.tail) if call.tail is not None else ""
-    return "\n\n".join(
-        (
-            breakdown_text(
-                f"Model call {number}, {_when(context, call)}, sent", context.runtime.calls.breakdown_of(call)
-            ),
-            *_last_part(
-                "The last part of this prompt, at the end of its newest message:",
-                tail,
-                "; the command below prints them",
-            ),
-            f"In a shell, `rewindow show {session_id} --projection {number}` prints the whole prompt.",
+    calls, number = context.runtime.calls, context.runtime.sent.number_of(call)
+    spent = breakdown_text(f"Model call {number}, {_when(context, call)}, sent", calls.breakdown_of(call))
+    heading = "The last part of this prompt, at the end of its newest message:"
+    shell = f"`rewindow show {context.runtime.parts.session_id} --projection {number}`"
+
+    def reading() -> str:
+        tail = calls.text(call.tail) if call.tail is not None else ""
+        return "\n\n".join(
+            (
+                spent,
+                *_last_part(heading, tail, "; the command below prints them"),
+                f"In a shell, {shell} prints the whole prompt.",
+            )
         )
-    )
+
+    return reading
 
 
 def _when(context: CommandContext, call: ProjectionSent) -> str:

@@ -12,9 +12,9 @@ from ...core.ids import SessionId
 from ...core.text import code_span, cut_line, plural, printable
 from ...log.events.going_back import Rewound
 from ...log.file_history import SHOWN_FILES, Restorable, left_lines, merged_lines
-from ..past.patches import FileDelta, deltas_since
+from ..past.patches import FileDelta, changed_since, deltas_of
 from ..requests import DRY_RUN, MoveResult, UndoRequest, no_such_statement, statement_number
-from . import CommandContext
+from . import CommandContext, Reading
 
 NO_FILES: Final = "No file changes are recorded on this branch."
 NO_FILES_SINCE: Final = "No file changes are recorded since statement {}."
@@ -25,7 +25,7 @@ SHOW_LEFT: Final = "`rewindow changes {} --left` shows the difference."
 _SHOWN_CHARS: Final = 20
 _LISTED: Final = 50
 COUNTED_BYTES: Final = 1 << 20
-"""Of the contents whose lines a list of changes compares; meanwhile nothing else runs."""
+"""Of the contents whose lines a list of changes compares."""
 
 
 async def undo(context: CommandContext, argument: str) -> str:
@@ -83,15 +83,15 @@ def would_lines(verb: str, found: Restorable, cwd: str) -> Sequence[str]:
     return [*lines, *merged_lines(found.files, shown, is_dry=True), *left_lines(found, shown)]
 
 
-def changes_glance(context: CommandContext, argument: str) -> str:
+def changes_glance(context: CommandContext, argument: str) -> Reading:
     since = statement_number(argument) if argument else 0
     if since is None:
         raise InvalidRequestError("`/changes` takes the number of a statement.")
     parts = context.runtime.parts
-    deltas = deltas_since(parts.log.events, parts.log.path, parts.store, parts.redactor, since)
-    if deltas is None:
+    changed = changed_since(parts.log.events, parts.log.path, since)
+    if changed is None:
         raise InvalidRequestError(no_such_statement(context.cells, argument))
-    return "\n".join(change_lines(deltas, parts.cwd, since))
+    return lambda: "\n".join(change_lines(deltas_of(changed, parts.store, parts.redactor), parts.cwd, since))
 
 
 def change_lines(deltas: Sequence[FileDelta], cwd: str, since: int) -> Sequence[str]:

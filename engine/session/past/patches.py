@@ -28,7 +28,7 @@ from ...files.safe_open import LARGEST
 from ...log.branches import end_after
 from ...log.events import Event
 from ...log.events.going_back import FileLeft, FileToRestore, RewindBegun, Rewound
-from ...log.file_history import is_unknown, restorable
+from ...log.file_history import Restorable, is_unknown, restorable
 from ...log.redaction import Redactor
 from ...log.store_protocol import Store
 from ...log.undo_steps import plan_of
@@ -108,12 +108,8 @@ def _why_not_in_patch(path: str, root: str) -> str:
     return NOT_UTF8 if "\ufffd" in path else ""
 
 
-def deltas_since(
-    events: Sequence[Event], path: Sequence[Event], store: Store, redactor: Redactor, statement: int
-) -> Sequence[FileDelta] | None:
-    """Return what has changed since the end of a statement, sorted by path; None if there is no such statement.
-
-    Directories are left out, and contents that contain a known secret are unknown.
+def changed_since(events: Sequence[Event], path: Sequence[Event], statement: int) -> Restorable | None:
+    """Return what has changed since the end of a statement, for `deltas_of`; None if there is no such statement.
 
     Args:
         events: a whole log.
@@ -121,9 +117,14 @@ def deltas_since(
         statement: the number; 0 is the beginning of the session.
     """
     end = end_after(path if statement else events, statement)
-    if end is None:
-        return None
-    found = restorable(events[end:])
+    return None if end is None else restorable(events[end:])
+
+
+def deltas_of(found: Restorable, store: Store, redactor: Redactor) -> Sequence[FileDelta]:
+    """Return the changed files with their contents, sorted by path. Waits for the store.
+
+    Directories are left out, and contents that contain a known secret are unknown.
+    """
     files = [file for file in found.files if not {file.present_digest, file.wanted_digest} <= {"", DIRECTORY}]
     deltas = [_delta(_of_session(file), store, redactor) for file in files]
     unknown = [_unknown(left) for left in found.left]

@@ -25,7 +25,7 @@ from engine.log.store.memory import MemoryStore
 from engine.session.commands.files import NO_FILES, NO_FILES_SINCE
 from engine.session.past.left_files import NOT_STORED, NOT_UTF8, ONLY_COPY
 from engine.session.past.merging import SAME_LINES
-from engine.session.past.patches import deltas_since, patch
+from engine.session.past.patches import changed_since, deltas_of, patch
 from engine.session.past.undoing import CHANGED_LATER, NOT_BY_STATEMENT, NOTHING_TO_REDO, NOTHING_TO_UNDO, UNDONE
 from engine.session.working_tree import changes, listing
 from engine.session.working_tree.baseline import FOLDER
@@ -356,7 +356,9 @@ async def test_patch_makes_what_the_session_made(session: Session, project: Path
     shutil.copytree(project, copy, symlinks=True, ignore=shutil.ignore_patterns(".git"))
     await session.cell(f"bash({command!r})")
     parts = session._parts  # pyright: ignore[reportPrivateUsage]
-    deltas = deltas_since(parts.log.events, parts.log.path, parts.store, parts.redactor, 0)
+    changed = changed_since(parts.log.events, parts.log.path, 0)
+    assert changed is not None
+    deltas = deltas_of(changed, parts.store, parts.redactor)
     assert deltas is not None
     data = patch(deltas, str(project))
     if data:
