@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.postgresql import Server, servers
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -14,6 +16,13 @@ def as_users_run_it() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("REWINDOW_SANDBOX")
         yield
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Callable[[str], Server]]:
+    """Returns the server of a version, which all tests of this process share."""
+    with servers() as started:
+        yield started
 
 
 @pytest.fixture

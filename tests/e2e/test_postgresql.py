@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -19,17 +19,16 @@ from engine.core.ids import SessionId
 from engine.log.store.postgresql.leases import LEASE_SECONDS
 from engine.log.store.postgresql.store import PostgresqlStore
 from tests.support.agents import SECONDS, Agent
-from tests.support.postgresql import Server, running
+from tests.support.postgresql import Server
 from tests.support.scripts import last_value
 from tests.support.stores import texts
 
 PROGRAM = Path(sys.executable).parent / "rewindow"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running("18") as started:
-        yield started
+@pytest.fixture
+def server(postgresql: Callable[[str], Server]) -> Server:
+    return postgresql("18")
 
 
 @pytest.fixture

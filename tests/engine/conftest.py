@@ -5,8 +5,6 @@ from __future__ import annotations
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,7 @@ from engine.log.store_protocol import Store
 from tests.support.archives import kept
 from tests.support.boards import Desk
 from tests.support.commands import Home
-from tests.support.postgresql import Server, new_schema, running
+from tests.support.postgresql import Server, new_schema, servers
 from tests.support.stores import A, B, CountingClock, message, row
 
 KINDS = (
@@ -30,9 +28,9 @@ KINDS = (
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[Callable[[str], Server]]:
-    """Returns the server of a version, which is started when it is first needed."""
-    with ExitStack() as stack:
-        yield lru_cache(lambda version: stack.enter_context(running(version)))
+    """Returns the server of a version, which all tests of this process share."""
+    with servers() as started:
+        yield started
 
 
 @pytest.fixture(scope="session", params=KINDS)

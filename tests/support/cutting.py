@@ -14,6 +14,7 @@ from typing import Literal
 
 Direction = Literal["to server", "to client"]
 _PORT = ".s.PGSQL.5432"
+_LATE_SECONDS = 0.1
 
 
 class CuttingProxy:
@@ -136,12 +137,12 @@ class CuttingProxy:
             except BlockingIOError:
                 pass
             _shut(client)
-            threading.Event().wait(0.2)  # so that the client has connected again when the rest arrives
+            threading.Event().wait(_LATE_SECONDS)  # so that the client has connected again when the rest arrives
             server.sendall(rest)
-            threading.Event().wait(0.2)
+            threading.Event().wait(_LATE_SECONDS)
         else:
             _shut(client)
-            threading.Event().wait(0.2)
+            threading.Event().wait(_LATE_SECONDS)
         self.delivered.set()
 
 

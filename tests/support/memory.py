@@ -287,6 +287,6 @@ async def in_memory(
         theirs.close()
 
 
-def logged(store: MemoryStore, session: str) -> list[Message]:
+def logged(store: Store, session: str) -> list[Message]:
     """The session's log, as the store has it."""
     return [json.loads(encode(event)) for event in store.load(SessionId(session))]

@@ -14,7 +14,7 @@ from pathlib import Path
 from engine.core.ids import BlobDigest
 from engine.log.store.schema import unpack
 from engine.session.live_environment import INTERRUPTED_SENTENCE
-from tests.support.acp_schema import Coverage
+from tests.support.acp_schema import Coverage, Edition
 from tests.support.agents import SECONDS, Agent
 from tests.support.scripts import Gate, assert_gone, kill_each, load, workers
 from tests.support.transcripts import Message
@@ -27,7 +27,7 @@ REBUILT = "Rebuild the namespace"
 class Unchecked(Coverage):
     """For sessions by the hundred: other tests check the same messages, and a check takes longer than a turn."""
 
-    def check(self, message: Message, method: str | None) -> None:
+    def check(self, message: Message, request_method: str | None = None, edition: Edition = "stable") -> None:
         """Takes it as it is."""
 
 

@@ -16,8 +16,9 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,13 @@ class Server:
 def new_schema() -> str:
     """The name of a schema that no other test uses."""
     return f"s{next(_numbers)}_{os.getpid()}"
+
+
+@contextmanager
+def servers() -> Iterator[Callable[[str], Server]]:
+    """Returns the server of a version, which is started when it is first needed and runs until the block ends."""
+    with ExitStack() as stack:
+        yield lru_cache(lambda version: stack.enter_context(running(version)))
 
 
 @contextmanager

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
 import anyio
+import anyio.to_thread
 
-from engine import Session, session_named
+from engine import Session, Store, session_named
 from engine.core.clock import SystemClock
+from engine.core.ids import SessionId
 from engine.log.store.memory import MemoryStore
+from engine.log.store.postgresql.store import PostgresqlStore
+from tests.support.agents import SECONDS
 from tests.support.mcp_clients import Caller, served
 from tests.support.memory import logged
 from tests.support.models import AnsweringModel, says
@@ -250,10 +254,10 @@ class EngineDriver:
 
     losses: tuple[Loss, ...] = ("load", "worker")
 
-    def __init__(self, root: Path, stack: AsyncExitStack) -> None:
+    def __init__(self, root: Path, stack: AsyncExitStack, store: Store) -> None:
         self._root = root
         self._stack = stack
-        self._store = MemoryStore(SystemClock())
+        self._store = store
         self.session: Session
 
     async def open(self, session_id: str = "") -> None:
@@ -284,12 +288,13 @@ class EngineDriver:
 
 
 class AcpDriver:
-    """A session of `rewindow-acp` in a process of its own."""
+    """A session of `rewindow-acp` in a process of its own; `store` is where its agent keeps it, if it is no file."""
 
     losses: tuple[Loss, ...] = ("load", "worker", "agent")
 
-    def __init__(self, life: Life) -> None:
+    def __init__(self, life: Life, store: Store | None = None) -> None:
         self._life = life
+        self._store = store
 
     async def run(self, source: str) -> None:
         self._life.run(source)
@@ -317,10 +322,17 @@ class AcpDriver:
             life.agent.response(prompt)
         else:
             life.agent.kill()
+            await self._until_free()
             life.reopen()
 
+    async def _until_free(self) -> None:
+        """Waits until the lease of a killed agent has expired, if the store has leases."""
+        with anyio.fail_after(SECONDS):
+            while self._store is not None and await anyio.to_thread.run_sync(self._store.owners):
+                await anyio.sleep(0.2)
+
     def events(self) -> list[Message]:
-        return self._life.events()
+        return self._life.events() if self._store is None else logged(self._store, SessionId(self._life.session))
 
 
 class McpDriver:
@@ -359,9 +371,9 @@ class McpDriver:
 
 
 @asynccontextmanager
-async def through_engine(root: Path) -> AsyncIterator[Driver]:
+async def through_engine(root: Path, store: Store | None = None) -> AsyncIterator[Driver]:
     async with AsyncExitStack() as stack:
-        driver = EngineDriver(root, stack)
+        driver = EngineDriver(root, stack, store or MemoryStore(SystemClock()))
         await driver.open()
         yield driver
 
@@ -370,6 +382,16 @@ async def through_engine(root: Path) -> AsyncIterator[Driver]:
 async def over_acp(root: Path) -> AsyncIterator[Driver]:
     with Life(root.parent, coverage=Unchecked()) as life:
         yield AcpDriver(life)
+
+
+@asynccontextmanager
+async def over_acp_at(address: str, root: Path) -> AsyncIterator[Driver]:
+    """With the sessions in the PostgreSQL database at the address, whose leases end with their killed agents."""
+    with (
+        closing(PostgresqlStore(address, SystemClock())) as store,
+        Life(root.parent, "--store", address, coverage=Unchecked()) as life,
+    ):
+        yield AcpDriver(life, store)
 
 
 @asynccontextmanager

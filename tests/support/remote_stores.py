@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, cast
 
 from engine.log.store_protocol import Store
@@ -12,10 +14,11 @@ from tests.support.sessions import LentStore
 
 AT_ONCE: Final = frozenset({"submit", "flush", "retitle", "move", "blob_put"})
 """The methods that return at once, as `Store` says."""
+_TESTS: Final = str(Path(__file__).resolve().parents[1])
 
 
 class RemoteStore(LentStore):
-    """A lent store. `waits` has the caller of each call that an event loop had to wait for."""
+    """A lent store. `waits` has the caller of each call that an event loop had to wait for, but for tests' own calls."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -31,7 +34,7 @@ class RemoteStore(LentStore):
 
     def _noting(self, name: str, call: Callable[..., object]) -> Callable[..., object]:
         def noted(*arguments: Any, **options: Any) -> object:
-            if _is_on_loop():
+            if _is_on_loop() and not sys._getframe(1).f_code.co_filename.startswith(_TESTS):
                 self.waits.append(f"{name}, called by\n{''.join(traceback.format_stack(limit=4)[:-1])}")
             return call(*arguments, **options)
 
