@@ -18,9 +18,7 @@ from engine import Host, Store, Zygote, load_settings, open_store
 from engine.core.clock import SystemClock
 from engine.core.errors import EngineError, InvalidRequestError, SessionNotFoundError
 from engine.core.ids import SessionId
-from engine.core.settings import DEFAULT_STORE
 from engine.core.text import printable
-from engine.log.store import DATABASE
 from engine.runtime.system.desktop import PLACES, browser_program
 from session_page.assembly import bundle
 from session_page.server import PageServer, listen
@@ -69,8 +67,7 @@ def page(
         # The engine's task group would wrap an exception that passes through it.
         async with host:
             try:
-                database = settings.state_dir / DATABASE if settings.store == DEFAULT_STORE else None
-                server = PageServer(host, store, database, host.redactor, listening)
+                server = PageServer(host, store, host.redactor, listening)
                 if session_id is not None:
                     server.prepare(session_id)
                 _announce(server, session_id, browser)

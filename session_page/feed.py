@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import anyio
@@ -37,12 +36,12 @@ from engine import (
     Store,
     TextStreamed,
 )
-from engine.core.errors import EngineError, SessionInUseError, SessionNotFoundError
+from engine.core.errors import EngineError, SessionInUseError, SessionNotFoundError, StoreError
 from engine.core.ids import SessionId
 from engine.log.events import Event
 from engine.log.events.session import ModelCallEnded
 from engine.log.redaction import Redactor, redact_event
-from engine.log.store.locks import owners
+from engine.log.store_protocol import Owner
 from engine.session.session_json import Comparison, Content, Contents, SessionDocument, encoded
 from session_page.questions import Questions
 from session_page.whole import WholeDocument
@@ -71,6 +70,15 @@ class State(Struct, frozen=True, kw_only=True):
     questions: tuple[Any, ...] = ()
 
 
+def owners_elsewhere(store: Store) -> Mapping[SessionId, Owner]:
+    """Return the other processes that write sessions, on any machine; none if that cannot be read."""
+    own = Owner(os.getpid())
+    try:
+        return {session_id: owner for session_id, owner in store.owners().items() if owner != own}
+    except (OSError, StoreError):
+        return {}
+
+
 class _Reader:
     """What waits for one reader beside the changes."""
 
@@ -91,7 +99,6 @@ class Feed:
     """The document of one session and its readers.
 
     Args:
-        database: the path of the store's database, for the locks of other processes; None for a store without one.
         find: returns the session if it is open in this process.
     """
 
@@ -99,14 +106,12 @@ class Feed:
         self,
         session_id: SessionId,
         store: Store,
-        database: Path | None,
         hidden: Redactor,
         find: Callable[[], Session | None],
     ) -> None:
         self.session_id = session_id
         self.questions = Questions(hidden, self._tell)
         self._store = store
-        self._database = database
         self._hidden = hidden
         self._find = find
         self._contents = Contents(store.blob_get, hidden)
@@ -117,7 +122,7 @@ class Feed:
         self._opened = anyio.Event()
         self._end = ""
         self._progress = ""
-        self._held_by: int | None = None
+        self._held_by: Owner | None = None
         self._asked: Session | None = None
         self._is_own = False
         self._stop_asking: Callable[[], None] = lambda: None
@@ -180,14 +185,8 @@ class Feed:
         # A store lists no events of a session that was deleted, so ask for the session itself.
         await anyio.to_thread.run_sync(self._store.row, self.session_id)
 
-    def _owner(self) -> int | None:
-        if self._database is None:
-            return None
-        try:
-            pid = owners(os.fspath(self._database)).get(self.session_id)
-        except OSError:
-            return None
-        return None if pid == os.getpid() else pid
+    def _owner(self) -> Owner | None:
+        return owners_elsewhere(self._store).get(self.session_id)
 
     async def _follow_open(self, session: Session) -> None:
         self.ask(session)
@@ -253,7 +252,9 @@ class Feed:
         session = self._find()
         why_not = self._end
         if session is None and self._held_by is not None:
-            why_not = why_not or str(SessionInUseError(self.session_id, self._held_by))
+            why_not = why_not or str(
+                SessionInUseError(self.session_id, self._held_by.pid, host=self._held_by.host or None)
+            )
         elif session is not None and session.is_read_only:
             why_not = why_not or "This session can only be read: its store takes no changes."
         return State(

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import socket
 import time
 from collections.abc import Callable, Generator
-from pathlib import Path
 from typing import Final
 
 import anyio
@@ -26,14 +24,13 @@ from engine import Host, Store
 from engine.core.errors import EngineError, InvalidRequestError
 from engine.core.ids import SessionId
 from engine.log.redaction import Redactor
-from engine.log.store.locks import owners
 from engine.runtime.system.peers import Endpoint, Peer, peer_of
 from engine.session.pages import PageAddress
 from session_page.access import HOST, Access
 from session_page.actions import Actions
 from session_page.app import PageApp, SessionFields, Sessions
 from session_page.assembly import bundle
-from session_page.feed import Feed
+from session_page.feed import Feed, owners_elsewhere
 from session_page.guard import FindPeer, Guard
 
 IDLE_SECONDS: Final = 30.0
@@ -67,14 +64,14 @@ async def system_peer(server: Endpoint, client: Endpoint) -> Peer:
     return await anyio.to_thread.run_sync(peer_of, server, client)
 
 
-def start(host: Host, store: Store, database: Path | None, hidden: Redactor, tasks: TaskGroup) -> PageServer:
+def start(host: Host, store: Store, hidden: Redactor, tasks: TaskGroup) -> PageServer:
     """Serve the page of a host until it ends, in its `tasks`; for `/page`.
 
     Raises:
         InvalidRequestError: the front end is not installed, or no port is free.
     """
     bundle()
-    server = PageServer(host, store, database, hidden, listen())
+    server = PageServer(host, store, hidden, listen())
     tasks.start_soon(server.serve, anyio.Event())
     return server
 
@@ -85,7 +82,6 @@ class PageServer:
     Args:
         host: opens the sessions that act; the caller enters it.
         store: the one of the host.
-        database: the path of its database; None if it has none.
         hidden: removes secrets from everything that is sent.
         listening: where to serve; closed at the end.
     """
@@ -94,7 +90,6 @@ class PageServer:
         self,
         host: Host,
         store: Store,
-        database: Path | None,
         hidden: Redactor,
         listening: socket.socket,
         *,
@@ -103,7 +98,6 @@ class PageServer:
     ) -> None:
         self.access = Access(listening.getsockname()[1], clock)
         self._store = store
-        self._database = database
         self._hidden = hidden
         self._listening = listening
         self._clock = clock
@@ -181,11 +175,7 @@ class PageServer:
 
     async def _rows(self) -> list[SessionFields]:
         def found() -> list[SessionFields]:
-            held: dict[SessionId, int] = {}
-            if self._database is not None:
-                with contextlib.suppress(OSError):
-                    held = owners(os.fspath(self._database))
-            own = os.getpid()
+            held = owners_elsewhere(self._store)
             return [
                 SessionFields(
                     session_id=self._hidden.redact(row.session_id),
@@ -196,7 +186,7 @@ class PageServer:
                     events=row.events,
                     size=row.size,
                     archived=row.archived,
-                    is_held=held.get(row.session_id, own) != own,
+                    is_held=row.session_id in held,
                 )
                 for row in self._store.rows()
             ]
@@ -210,9 +200,7 @@ class PageServer:
             feed = self._feeds.get(session_id)
             if feed is None or feed.end:
                 await anyio.to_thread.run_sync(self._store.row, session_id)  # raises SessionNotFoundError
-                feed = Feed(
-                    session_id, self._store, self._database, self._hidden, lambda: self._actions.find_id(session_id)
-                )
+                feed = Feed(session_id, self._store, self._hidden, lambda: self._actions.find_id(session_id))
                 self._feeds[session_id] = feed
                 assert self._tasks is not None
                 self._tasks.start_soon(feed.follow)

@@ -34,12 +34,12 @@ from ..core.errors import InvalidRequestError, StoreError
 from ..core.ids import SessionId
 from ..core.key_file import key_path
 from ..core.programs import ServerProcess, ServerRequest
-from ..core.settings import DEFAULT_MODEL, DEFAULT_STORE, Settings
+from ..core.settings import DEFAULT_MODEL, Settings
 from ..files.safe_open import keep_out
 from ..files.temporary_files import FOLDER, sweep
 from ..log.redaction import Redactor
 from ..log.secrets import redactor_of
-from ..log.store import DATABASE, open_store
+from ..log.store import open_store
 from ..log.store_protocol import Store
 from ..runtime.environment import Environment, EnvironmentSpec, StartServer
 from ..runtime.zygote import Zygote
@@ -346,9 +346,7 @@ class Host:
 
             await on_daemon_thread(load_server)
             if self._page is None:
-                is_file = self._settings.store == DEFAULT_STORE
-                database = self._settings.state_dir / DATABASE if is_file else None
-                self._page = import_module(SERVER).start(self, self._store, database, self._redactor, self._tasks)
+                self._page = import_module(SERVER).start(self, self._store, self._redactor, self._tasks)
         assert self._page is not None
         return self._page.addresses(session_id)
 

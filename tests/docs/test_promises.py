@@ -167,6 +167,14 @@ TESTS: dict[str, tuple[str, ...]] = {
     "A session can move to another directory": ("acp_adapter/sessions/test_moves",),
     "A damaged store hides no other session": ("engine/cli/test_damaged_stores", "e2e/test_hostile_sessions"),
     "Store failures are reported at once": ("e2e/test_stores_under_way",),
+    "Several machines can share the sessions": (
+        "engine/log/store/test_postgresql",
+        "engine/log/store/test_postgresql_faults",
+        "engine/log/store/test_random_histories",
+        "engine/session/test_remote_store",
+        "e2e/test_postgresql",
+        "e2e/test_random_sessions",
+    ),
     "A conversation may outgrow its budget": ("e2e/test_condensation", "engine/session/test_condensation"),
     "Models that cannot call tools write statements in their text": (
         "e2e/test_provider",

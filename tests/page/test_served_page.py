@@ -251,7 +251,7 @@ async def test_page_of_a_session_elsewhere_is_live_and_cannot_act(
             session = await host.sessions.create(str(tmp_path))
             await session.cell("1 + 1")
             monkeypatch.setattr("session_page.feed.owners", lambda _: {session.session_id: 1})
-            async with served(tmp_path / "state", mine, database=path) as (client, _):
+            async with served(tmp_path / "state", mine) as (client, _):
                 await tab.open(client.server.access.address(token=client.token, session=session.session_id))
                 await tab.wait(".activity:has-text('read only')")
                 assert str(SessionInUseError(session.session_id, 1)) in await tab.text(".dock")

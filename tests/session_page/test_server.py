@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from engine.log.redaction import NO_SECRETS, Redactor
 from engine.log.store import DATABASE
 from engine.log.store.memory import MemoryStore
 from engine.log.store.sqlite import SqliteStore
+from engine.log.store_protocol import Owner
 from engine.session.session_json import SessionDocument, encoded, session_json
 from session_page import server
 from session_page.actions import NOT_ANSWERABLE, OTHER_BRANCH
@@ -111,7 +113,7 @@ async def test_session_is_read_before_a_browser_asks(tmp_path: Path) -> None:
         client.server.prepare(first)
         client.server.prepare(SessionId("ses_none"))  # nobody is there to be told
         await _read_by(client.server, first)
-        other = PageServer(host, client.server._store, None, NO_SECRETS, listen())
+        other = PageServer(host, client.server._store, NO_SECRETS, listen())
         other.prepare(second)
         stop = anyio.Event()
         async with anyio.create_task_group() as tasks:
@@ -181,7 +183,7 @@ async def test_session_of_another_process_is_shown_and_cannot_act(tmp_path: Path
             session = await host.sessions.create(str(tmp_path))
             name = session.session_id
             await session.cell("1")
-            async with served(tmp_path / "state", mine, database=path) as (client, _):
+            async with served(tmp_path / "state", mine) as (client, _):
                 events = (await client.document(name))["session"]["events"]
                 async with client.live(name, events) as messages:
                     await session.cell("'from elsewhere'")
@@ -196,14 +198,16 @@ async def test_session_of_another_process_is_shown_and_cannot_act(tmp_path: Path
         other.close()
 
 
-async def test_holder_is_named_before_an_action(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with served(tmp_path, database=tmp_path / DATABASE) as (client, host):
+@pytest.mark.parametrize("where", ["", "far.example"])
+async def test_holder_is_named_before_an_action(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    store = MemoryStore(SystemClock())
+    async with served(tmp_path, store) as (client, host):
         session = await session_of(host, tmp_path, "1")
-        monkeypatch.setattr("session_page.feed.owners", lambda _: {session: 1})
-        monkeypatch.setattr("session_page.server.owners", lambda _: {session: 1})
+        monkeypatch.setattr(store, "owners", lambda: {session: Owner(os.getpid() if where else 1, where)})
         async with client.live(session, 0) as messages:
             found = await until(messages, lambda each: each["type"] == "state" and not each["state"]["acts"])
-        assert found[-1]["state"]["why_not"] == str(SessionInUseError(session, 1))
+        holder = SessionInUseError(session, os.getpid(), host=where) if where else SessionInUseError(session, 1)
+        assert found[-1]["state"]["why_not"] == str(holder)
         assert (await client.json("/api/sessions"))["sessions"][0]["is_held"]
 
 

@@ -103,7 +103,6 @@ async def served(
     model: Model | None = None,
     hidden: Redactor | None = None,
     find_peer: FindPeer = stranger,
-    database: Path | None = None,
     environments: Callable[[], Any] | None = InProcessEnvironment,
     **settings: Any,
 ) -> AsyncIterator[tuple[Client, Host]]:
@@ -119,7 +118,7 @@ async def served(
             entropy=CountingEntropy(),
         )
         async with host:
-            server = PageServer(host, opened, database, hidden or host.redactor, listen(), find_peer=find_peer)
+            server = PageServer(host, opened, hidden or host.redactor, listen(), find_peer=find_peer)
             stop = anyio.Event()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(server.serve, stop)

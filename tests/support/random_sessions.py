@@ -328,7 +328,7 @@ class AcpDriver:
     async def _until_free(self) -> None:
         """Waits until the lease of a killed agent has expired, if the store has leases."""
         with anyio.fail_after(SECONDS):
-            while self._store is not None and await anyio.to_thread.run_sync(self._store.owners):
+            while self._store is not None and await anyio.to_thread.run_sync(self._store.owners):  # noqa: ASYNC110
                 await anyio.sleep(0.2)
 
     def events(self) -> list[Message]:

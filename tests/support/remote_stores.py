@@ -18,7 +18,7 @@ _TESTS: Final = str(Path(__file__).resolve().parents[1])
 
 
 class RemoteStore(LentStore):
-    """A lent store. `waits` has the caller of each call that an event loop had to wait for, but for tests' own calls."""
+    """A lent store. `waits` has the caller of each call that an event loop waited for, but for tests' own calls."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)

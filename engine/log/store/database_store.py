@@ -29,7 +29,7 @@ from ..store_protocol import Collected, CommitListener, Droppable, Owner, Place,
 from .changes import Append, Content, Create, Listen, Move, Retitle
 from .group_commit import GroupCommit
 from .schema import digest_of, names_in
-from .stored import page
+from .stored import Wanted, page
 from .writable import WritableSession, bounded_row, check_directories, check_title, stamped_row
 
 LockedFree = Callable[[Collection[SessionId]], AbstractContextManager[Collection[SessionId]]]
@@ -43,15 +43,8 @@ class Reader(Protocol):
         """Return the row of the session, or None."""
         ...
 
-    def rows(
-        self,
-        cwds: Collection[str] | None,
-        titled: bool,
-        archived: bool | None,
-        after: Place | None,
-        limit: int | None,
-    ) -> Sequence[SessionRow]:
-        """Return a page of the sessions; see `Store.rows`."""
+    def rows(self, wanted: Wanted) -> Sequence[SessionRow]:
+        """Return a page of the sessions."""
         ...
 
     def directories(self) -> set[str]:
@@ -287,11 +280,12 @@ class DatabaseStore(ABC):
         after: Place | None = None,
         limit: int | None = None,
     ) -> Sequence[SessionRow]:
+        wanted = Wanted(cwds, titled, archived, after, limit)
         # Unstored ones first, so that one that is stored meanwhile is not missing from both.
         rows = {row.session_id: row for row in self._unstored()}
-        found = self._parts().stored.rows(cwds, titled, archived, after, limit)
+        found = self._parts().stored.rows(wanted)
         rows.update((row.session_id, row) for row in found)
-        return page(rows.values(), cwds, titled, archived, after, limit)
+        return page(rows.values(), wanted)
 
     def owners(self) -> Mapping[SessionId, Owner]:
         return self._parts().owners()

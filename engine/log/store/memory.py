@@ -21,7 +21,7 @@ from ..events.codec import decode
 from ..redaction import Storable
 from ..store_protocol import Collected, CommitListener, Droppable, Owner, Place, SessionRow
 from .schema import digest_of, names_in, pack, unpack
-from .stored import page
+from .stored import Wanted, page
 from .writable import WritableSession, bounded_row, check_directories, check_title, encoded_items, stamped_row
 
 
@@ -163,7 +163,7 @@ class MemoryStore:
     ) -> Sequence[SessionRow]:
         with self._mutex:
             rows = self._all()
-        return page(rows, cwds, titled, archived, after, limit)
+        return page(rows, Wanted(cwds, titled, archived, after, limit))
 
     def owners(self) -> Mapping[SessionId, Owner]:
         with self._mutex:

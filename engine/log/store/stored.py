@@ -13,6 +13,8 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
+
 from ...core.errors import StoreError
 from ...core.ids import BlobDigest, Seq, SessionId
 from ...core.text import valid_text
@@ -67,16 +69,9 @@ class Stored:
             found = connection.execute(f"{SELECT_ROWS} WHERE session = ?", (session_id,)).fetchone()
         return None if found is None else row_of(found)
 
-    def rows(
-        self,
-        cwds: Collection[str] | None,
-        titled: bool,
-        archived: bool | None,
-        after: Place | None,
-        limit: int | None,
-    ) -> Sequence[SessionRow]:
-        """Return a page of the sessions; see `Store.rows`."""
-        query, values = page_query(cwds, titled, archived, after, limit)
+    def rows(self, wanted: Wanted) -> Sequence[SessionRow]:
+        """Return a page of the sessions."""
+        query, values = _page_query(wanted)
         with self._database.reading() as connection:
             found = connection.execute(query, values).fetchall()
         return list(map(row_of, found))
@@ -131,45 +126,48 @@ class Stored:
 # times, because every commit would have to update it, and a pass over 10,000 rows takes 2 ms.
 
 
-def page_query(
-    cwds: Collection[str] | None, titled: bool, archived: bool | None, after: Place | None, limit: int | None
-) -> tuple[str, tuple[object, ...]]:
+class Wanted(Struct, frozen=True):
+    """A page of sessions; the fields are the arguments of `Store.rows`."""
+
+    cwds: Collection[str] | None = None
+    titled: bool = False
+    archived: bool | None = None
+    after: Place | None = None
+    limit: int | None = None
+
+    def holds(self, row: SessionRow) -> bool:
+        """Return whether the session belongs to this page or to a later one."""
+        return (
+            (self.cwds is None or row.cwd in self.cwds)
+            and not (self.titled and row.title is None)
+            and self.archived in (None, row.archived)
+            and (self.after is None or place_of(row) < self.after)
+        )
+
+
+def _page_query(wanted: Wanted) -> tuple[str, tuple[object, ...]]:
     """Return the SQL that selects the page, for `row_of`, and its values."""
     conditions: list[str] = []
     values: list[object] = []
-    if cwds is not None:
-        conditions.append(f"cwd IN ({', '.join('?' * len(cwds))})")
-        values.extend(map(stored_path, cwds))
-    if titled:
+    if wanted.cwds is not None:
+        conditions.append(f"cwd IN ({', '.join('?' * len(wanted.cwds))})")
+        values.extend(map(stored_path, wanted.cwds))
+    if wanted.titled:
         conditions.append("title IS NOT NULL")
-    if archived is not None:
-        conditions.append(f"archived {'<>' if archived else '='} 0")
-    if after is not None:
+    if wanted.archived is not None:
+        conditions.append(f"archived {'<>' if wanted.archived else '='} 0")
+    if wanted.after is not None:
         conditions.append(f"({TIME_OF_USE}, session) < (?, ?)")
-        values.extend(after)
+        values.extend(wanted.after)
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    values.append(-1 if limit is None else limit)
+    values.append(-1 if wanted.limit is None else wanted.limit)
     return f"{SELECT_ROWS}{where} ORDER BY {TIME_OF_USE} DESC, session DESC LIMIT ?", tuple(values)
 
 
-def page(
-    rows: Iterable[SessionRow],
-    cwds: Collection[str] | None,
-    titled: bool,
-    archived: bool | None,
-    after: Place | None,
-    limit: int | None,
-) -> Sequence[SessionRow]:
+def page(rows: Iterable[SessionRow], wanted: Wanted) -> Sequence[SessionRow]:
     """Return those of `rows` that belong to the page, in its order."""
-    found = [
-        row
-        for row in rows
-        if (cwds is None or row.cwd in cwds)
-        and not (titled and row.title is None)
-        and archived in (None, row.archived)
-        and (after is None or place_of(row) < after)
-    ]
-    return heapq.nlargest(len(found) if limit is None else limit, found, key=place_of)
+    found = list(filter(wanted.holds, rows))
+    return heapq.nlargest(len(found) if wanted.limit is None else wanted.limit, found, key=place_of)
 
 
 def place_of(row: SessionRow) -> Place:

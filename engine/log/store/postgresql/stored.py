@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final
+
+from msgspec.structs import astuple
 
 from ....core.errors import StoreError
 from ....core.ids import BlobDigest, Seq, SessionId
 from ...events import UNSTAMPED, Event
-from ...store_protocol import Droppable, Place, SessionRow
+from ...store_protocol import Droppable, SessionRow
 from ..schema import unpack
-from ..stored import decoded, path_of, row_of, stored_path
+from ..stored import Wanted, decoded, path_of, row_of, stored_path
 from .database import Database, Row
 
 _SELECT_ROWS: Final = (
@@ -42,14 +44,8 @@ class PostgresqlReader:
         found = self._database.query(f"{_SELECT_ROWS} AND session = %s", (self._tenant, session_id))
         return _row(found[0]) if found else None
 
-    def rows(
-        self,
-        cwds: Collection[str] | None,
-        titled: bool,
-        archived: bool | None,
-        after: Place | None,
-        limit: int | None,
-    ) -> Sequence[SessionRow]:
+    def rows(self, wanted: Wanted) -> Sequence[SessionRow]:
+        cwds, titled, archived, after, limit = astuple(wanted)
         # A condition that is not given is true, so there is one statement for all. LIMIT NULL is no limit.
         found = self._database.query(
             f"{_SELECT_ROWS} AND (%b::bytea[] IS NULL OR cwd = ANY(%b::bytea[]))"

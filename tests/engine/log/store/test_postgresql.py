@@ -31,7 +31,7 @@ from engine.log.store.postgresql.store import PostgresqlStore
 from engine.log.store_protocol import Store
 from tests.support.archives import answered, dropped, kept, values_kept
 from tests.support.cutting import CuttingProxy, Direction
-from tests.support.postgresql import Server, new_schema, running
+from tests.support.postgresql import Server, new_schema
 from tests.support.stores import PATIENCE, A, B, CountingClock, Recorder, begun, message, row, texts
 
 
