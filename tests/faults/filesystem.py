@@ -45,6 +45,8 @@ _READ: Final = struct.Struct("<QQII")
 _WRITE: Final = struct.Struct("<QQIIQII")
 _STATFS: Final = struct.Struct("<5Q4I6I")
 _DIRENT: Final = struct.Struct("<QQII")
+_STATX_OUT: Final = struct.Struct("<QII16xIIQIIIHxxQQQQ" + "qIi" * 4 + "4I112x")
+_STATX_BASIC_AND_BTIME: Final = 0xFFF
 _COUNT: Final = struct.Struct("<Q")
 _MAX_WRITE: Final = 1 << 17
 _BUFFER: Final = _MAX_WRITE + 4096
@@ -58,6 +60,7 @@ _REQUESTS: Final = {
     1: "lookup", 3: "getattr", 4: "setattr", 5: "readlink", 6: "symlink", 8: "mknod", 9: "mkdir", 10: "unlink",
     11: "rmdir", 12: "rename", 13: "link", 14: "open", 15: "read", 16: "write", 17: "statfs", 18: "nothing",
     20: "fsync", 26: "init", 27: "open", 28: "readdir", 29: "nothing", 30: "fsync", 35: "create", 45: "rename2",
+    52: "statx",
 }  # fmt: skip
 """By their numbers. Others are answered by ENOSYS."""
 _UNANSWERED: Final = (2, 36, 42)
@@ -89,6 +92,7 @@ class _State:
     """What `Disk` does not keep of an inode."""
 
     times: list[int] = field(default_factory=lambda: [time.time_ns()] * 3)
+    born: int = field(default_factory=time.time_ns)
     parent: int = ROOT
     name: str = ""
 
@@ -257,6 +261,15 @@ class Server:
 
     def _getattr(self, node: int, _body: bytes) -> bytes:
         return _ATTR_OUT.pack(_CACHED, 0, 0) + self._attributes(node)
+
+    def _statx(self, node: int, _body: bytes) -> bytes:
+        inode, state = self._inode(node), self._states[node]
+        size = 4096 if stat.S_ISDIR(inode.mode) else len(inode.data)
+        links = 2 if stat.S_ISDIR(inode.mode) else inode.links
+        accessed, modified, changed = state.times
+        times = [part for each in (accessed, state.born, changed, modified) for part in (*divmod(each, 10**9), 0)]
+        known = (_STATX_BASIC_AND_BTIME, 4096, 0, links, *inode.owner, inode.mode, node, size, -(-size // 512), 0)
+        return _STATX_OUT.pack(_CACHED, 0, 0, *known, *times, 0, 0, 0, 0)
 
     def _setattr(self, node: int, body: bytes) -> bytes:
         valid, _, _, size, _, atime, mtime, _, ansec, mnsec, _, mode, _, uid, gid, _ = _SETATTR.unpack_from(body)
