@@ -104,7 +104,7 @@ def read_log(database: Path, session: str) -> tuple[str, list[Message]]:
     try:
         with closing(sqlite3.connect(database)) as opened:
             verdict = "; ".join(row[0] for row in opened.execute("PRAGMA integrity_check"))
-            rows = opened.execute("SELECT json FROM events WHERE session_id = ? ORDER BY seq", (session,)).fetchall()
+            rows = opened.execute("SELECT json FROM events WHERE session = ? ORDER BY seq", (session,)).fetchall()
             return verdict, [json.loads(text) for (text,) in rows]
     except (sqlite3.Error, ValueError) as error:
         return f"{type(error).__name__}: {error}", []
@@ -117,7 +117,7 @@ def stored_bytes(state: Path) -> dict[str, bytes]:
         with closing(sqlite3.connect(path)) as opened:
             tables = [row[0] for row in opened.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
             for table in tables:
-                for number, row in enumerate(opened.execute(f"SELECT * FROM {table}")):  # noqa: S608
+                for number, row in enumerate(opened.execute(f"SELECT * FROM {table}")):
                     for value in row:
                         if isinstance(value, bytes):
                             found[f"{path.name} {table} {number}"] = _unpacked(value)
@@ -189,9 +189,11 @@ def _acknowledged(evidence: Evidence) -> Iterator[str]:
         elif call.startswith("call_") and status == "completed" and results.get(call) != "ok":
             yield f"tool call {call} was shown as completed, and is {results.get(call)} on the log"
     known = Counter(event["text"] for event in _of_kind(log, "user_message"))
+    asked = Counter(prompt.text for prompt in evidence.prompts)
+    for text, times in asked.items():
+        if known[text] > times:
+            yield f"prompt {text!r:.60} was sent {times} times, and is on the log {known[text]} times"
     for prompt in evidence.prompts:
-        if known[prompt.text] > 1:
-            yield f"prompt {prompt.text!r:.60} is on the log {known[prompt.text]} times"
         if prompt.reason is not None and not known[prompt.text]:
             yield f"prompt {prompt.text!r:.60} was answered with {prompt.reason}, and is not on the log"
     texts = {event["message_id"]: event["text"] for event in _of_kind(log, "agent_text")}

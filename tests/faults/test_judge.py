@@ -88,7 +88,6 @@ def status(evidence: Evidence) -> None:
 
 def twice(evidence: Evidence) -> None:
     evidence.log = [*evidence.log, event(11, "user_message", message_id="msg_5", text="y"), event(12, "run_stop")]
-    evidence.replays = ()
 
 
 def one_load_differs(evidence: Evidence) -> None:

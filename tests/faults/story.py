@@ -1,0 +1,112 @@
+"""What a user does next, drawn by chance: statements that write, append, remove and look, rewinds and commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from tests.faults.world import MARKS, Act, World
+
+_PATHS: Final = ("a.txt", "b.txt", "d/c.txt")
+_LINES: Final = (1, 30, 30, 4000)
+_COMMANDS: Final = ("/timeline", "/context", "/views", "/tick", "/changes", "/branch", "/sandbox", "/cost")
+
+
+def _content(number: int, lines: int) -> bytes:
+    """A content that no other act writes, so that a part of it is recognised as such."""
+    return "".join(f"{number}.{line}\n" for line in range(lines)).encode()
+
+
+def _source(number: int, lines: int) -> str:
+    return f"''.join(f'{number}.{{line}}\\n' for line in range({lines}))"
+
+
+def _written(path: str, number: int, lines: int) -> str:
+    return f"w = write({path!r}, {_source(number, lines)})"
+
+
+def _write(world: World) -> Act:
+    number, path, lines = world.number(), world.chance.choice(_PATHS), world.chance.choice(_LINES)
+    return Act(_seen(path) + _written(path, number, lines), steps=({path: _content(number, lines)},))
+
+
+def _seen(*paths: str) -> str:
+    """Read the files, because a tool does not overwrite what nobody has seen."""
+    return f"import os; r = [read(each) for each in {paths!r} if os.path.exists(each)]\n"
+
+
+def _write_two(world: World) -> Act:
+    number, lines = world.number(), world.chance.choice(_LINES)
+    first, second = world.chance.sample(_PATHS, 2)
+    steps: tuple[Mapping[str, bytes], ...] = ({first: _content(number, lines)}, {second: _content(number, 3)})
+    source = f"{_seen(first, second)}{_written(first, number, lines)}\n{_written(second, number, 3)}"
+    return Act(source, steps=steps)
+
+
+def _own_write(world: World) -> Act:
+    number, path, lines = world.number(), world.chance.choice(_PATHS), world.chance.choice(_LINES)
+    source = f"import os; os.makedirs('d', exist_ok=True)\nwith open({path!r}, 'w') as f: n = f.write("
+    return Act(f"{source}{_source(number, lines)})", steps=({path: _content(number, lines)},))
+
+
+def _append(world: World) -> Act:
+    number, path = world.number(), world.chance.choice(_PATHS)
+    now = world.expected.files.get(path, b"")
+    source = f"""b = bash("mkdir -p d; echo '{number} appended' >> {path}")"""
+    return Act(source, steps=({path: now + f"{number} appended\n".encode()},), soft=True)
+
+
+def _remove(world: World) -> Act:
+    number, path = world.number(), world.chance.choice(_PATHS)
+    steps = ({path: None},) if path in world.expected.files else ()
+    return Act(f'b = bash("rm -f {path}; : {number}")', steps=steps, soft=True)
+
+
+def _mark(world: World) -> Act:
+    number = world.number()
+    return Act(f'b = bash("echo {number} >> {MARKS}")', mark=str(number))
+
+
+def _name(world: World) -> Act:
+    number = world.number()
+    return Act(f"x{number} = [{number}]\nv = view('a.txt', tokens=200)\n{number}")
+
+
+def _secret(world: World) -> Act:
+    number = world.number()
+    path = world.home / "key.txt"
+    return Act(f"print({number}, open({str(path)!r}).read(), flush=True)\nk{number} = open({str(path)!r}).read()")
+
+
+def _command(world: World) -> Act:
+    return Act(world.chance.choice(_COMMANDS), "command")
+
+
+def _rewind(world: World) -> Act:
+    """To the end of one of the last statements, so that others are left to go back to."""
+    last = len(world.expected.after) - 1
+    if last < 1:
+        return _name(world)
+    target = world.chance.randint(max(0, last - 4), last - 1)
+    return Act(f"/rewind {target}", "rewind", target=target)
+
+
+_ACTS: Final[tuple[tuple[int, Callable[[World], Act]], ...]] = (
+    (5, _write),
+    (4, _write_two),
+    (3, _own_write),
+    (2, _append),
+    (1, _remove),
+    (3, _mark),
+    (2, _name),
+    (1, _secret),
+    (1, _command),
+    (4, _rewind),
+)
+"""Each with its weight."""
+
+
+def next_act(world: World) -> Act:
+    """Draw what happens next."""
+    weights, makers = zip(*_ACTS, strict=True)
+    return world.chance.choices(makers, weights)[0](world)

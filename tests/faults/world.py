@@ -1,0 +1,398 @@
+"""A session of `rewindow-acp` on a disk with faults: its programs, what it was asked, and the evidence for the judge.
+
+`World` starts and restarts the agent, performs acts drawn by `story`, and keeps what the judge needs: all messages with
+the number of disk operations that preceded them, the files that must be there, and every act that left a mark outside
+of what Rewindow records. A fault may come at any moment of an act (`breaking`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Final, Literal
+
+import psutil
+
+from tests.faults.disk import Operation
+from tests.faults.filesystem import Mounted, mounted
+from tests.faults.judge import (
+    Evidence,
+    Expected,
+    Files,
+    Message,
+    Prompt,
+    read_log,
+    statements,
+    stored_bytes,
+    violations,
+)
+from tests.support.agents import Agent, NoAnswerError
+from tests.support.past import Unchecked
+from tests.support.scripts import family
+
+SECRET: Final = b"sk-ant-api03-Qm7Xv2Lm9Rt4Wp8Ns3Bd6Hf1Kj5Tz0Yc"
+MARKS: Final = "marks.log"
+"""In the project, and ignored by git, so that neither a record nor a rewind covers it."""
+SECONDS: Final = 60.0
+"""The longest wait for an answer: machines that run these tests are busy."""
+_ENDING: Final = 15.0
+
+
+@dataclass(frozen=True)
+class Act:
+    """Something that a user does with one prompt."""
+
+    text: str
+    kind: Literal["statement", "rewind", "undo", "command"] = "statement"
+    steps: tuple[Mapping[str, bytes | None], ...] = ()
+    """The changes of files that a statement makes, one after another."""
+    soft: bool = False
+    """Whether another program makes these changes: they are not synced, and a kill may prevent their record."""
+    mark: str | None = None
+    target: int = 0
+    """The statement to go back to."""
+    files: Files | None = None
+    """The files after an undo or a redo."""
+
+
+@dataclass
+class Moment:
+    """The files that are allowed while an act is performed, or after it, until there were so many disk operations."""
+
+    until: int
+    states: Sequence[Files]
+    soft: frozenset[str]
+
+
+@dataclass
+class Done:
+    """How an act ended. `reason` is the stop reason, None if no response came; `error` is the error response."""
+
+    reason: str | None
+    error: Message | None = None
+
+
+@dataclass
+class Told:
+    """A message that a client received, and how many disk operations preceded it at most."""
+
+    count: int
+    message: Message
+
+
+@dataclass
+class Counts:
+    """What was done to the programs."""
+
+    acts: int = 0
+    kills: int = 0
+    stops: int = 0
+    failed_operations: int = 0
+    wire: int = 0
+    power_losses: int = 0
+    restarts: int = 0
+    restarts_after_power_loss: int = 0
+
+    def add(self, other: Counts) -> None:
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+
+
+class Recorded(Agent):
+    """An agent whose messages are kept with the number of disk operations."""
+
+    def __init__(self, disk: Mounted | None, told: list[Told], state: Path, environ: dict[str, str]) -> None:
+        self._disk = disk
+        self._told = told
+        super().__init__(state, coverage=Unchecked(), env=environ)
+
+    def take(self, line: bytes) -> Message:
+        message = super().take(line)
+        self._told.append(Told(0 if self._disk is None else self._disk.count, message))
+        return message
+
+    def left(self) -> bytes:
+        """Read everything to the end of the stream; the bytes of standard error."""
+        assert self.process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        with contextlib.suppress(NoAnswerError):
+            while self.next(_ENDING) is not None:
+                pass
+        if self.process.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(_ENDING)
+        self.process.kill()
+        self.process.wait()
+        self._join()
+        return bytes(self.stderr)
+
+
+class World:
+    """One session, its project and its processes, in `base`."""
+
+    def __init__(self, base: Path, chance: random.Random, disk: Mounted | None) -> None:
+        self.base = base
+        self.chance = chance
+        self.disk = disk
+        self.counts = Counts()
+        self.project, self.state, self.home = base / "project", base / "state", base / "home"
+        self.environ = {"HOME": str(self.home), "ANTHROPIC_API_KEY": SECRET.decode()}
+        self.told: list[Told] = []
+        self.prompts: list[tuple[int, Prompt]] = []
+        self.acts: dict[str, tuple[int, int]] = {}
+        self.soft: set[str] = set()
+        """Files that other programs wrote last."""
+        self.tainted: set[str] = set()
+        """Files that another program may have changed without a record, because of a fault."""
+        self.moments: list[Moment] = []
+        self.errors: list[bytes] = []
+        self.settled = 0
+        self._numbers = count(1)
+        self.agent: Recorded
+        self.session = ""
+        self.expected = Expected({})
+
+    # --- life
+
+    def begin(self) -> None:
+        """Make the project and open the session."""
+        self.project.mkdir()
+        self.home.mkdir()
+        (self.home / "key.txt").write_bytes(SECRET)
+        subprocess.run(["git", "init", "-q", str(self.project)], check=True, timeout=SECONDS)
+        (self.project / ".gitignore").write_text(f"{MARKS}\n")
+        (self.project / "a.txt").write_text("first\n")
+        self.expected = Expected(self.files())
+        self.settled = self.operations
+        self._start()
+        self.session = self.agent.call("session/new", {"cwd": str(self.project), "mcpServers": []}, seconds=SECONDS)[
+            "sessionId"
+        ]
+        self._note([self.expected.files])
+
+    def _start(self) -> None:
+        self.agent = Recorded(self.disk, self.told, self.state, self.environ)
+        params = {"protocolVersion": 1, "clientCapabilities": {}}
+        self.agent.call("initialize", params, seconds=SECONDS)
+
+    @property
+    def operations(self) -> int:
+        return 0 if self.disk is None else self.disk.count
+
+    def number(self) -> int:
+        """The number of the next act; it is part of what the act writes."""
+        return next(self._numbers)
+
+    # --- acts
+
+    def states(self, act: Act) -> list[Files]:
+        """The files before, during and after the act."""
+        match act.kind:
+            case "statement":
+                return self.expected.changed(*act.steps)
+            case "rewind":
+                return [self.expected.files, self.expected.back_to(act.target)]
+            case "undo":
+                assert act.files is not None
+                return [self.expected.files, act.files]
+            case "command":
+                return [self.expected.files]
+
+    def start(self, act: Act) -> int:
+        """Send the prompt; returns the id of the request."""
+        self.counts.acts += 1
+        self.prompts.append((1 << 60, Prompt(act.text)))
+        if act.mark is not None:
+            self.acts[act.mark] = (0, 1)
+        return self.agent.begin_prompt(self.session, act.text)
+
+    def wait(self, request: int, seconds: float = SECONDS) -> Done:
+        """Wait for the response, and note that it came."""
+        try:
+            response = self.agent.response(request, seconds)
+        except NoAnswerError:
+            return Done(None)
+        if "result" not in response:
+            return Done(None, response["error"])
+        done = Done(response["result"]["stopReason"])
+        self.prompts[-1] = (self.operations, Prompt(self.prompts[-1][1].text, done.reason))
+        return done
+
+    def perform(self, act: Act) -> list[str]:
+        """Perform an act without a fault. Returns what is wrong afterwards."""
+        states = self.states(act)
+        done = self.wait(self.start(act))
+        if done.reason != "end_turn":
+            return [f"alive: {act.text!r:.80} ended with {done}"]
+        if act.mark is not None:
+            self.acts[act.mark] = (1, 1)
+        return self.settle(act, states, is_certain=True)
+
+    def settle(self, act: Act, states: Sequence[Files], *, is_certain: bool) -> list[str]:
+        """Compare the files, and take over what the act has done. Returns what is wrong."""
+        if act.soft:
+            changed = {path for step in act.steps for path in step}
+            self.soft |= changed
+            if not is_certain:
+                self.tainted |= changed
+        else:
+            self.soft -= {path for step in act.steps for path in step}
+        verdict, log = read_log(self.state / "sessions.db", self.session)
+        allowed = states[-1:] if is_certain else states
+        before, now = len(self.expected.after) - 1, statements(log)
+        if not is_certain and act.kind == "rewind":
+            allowed = states[1:] if now == act.target else states[:1]
+        if not is_certain and act.kind == "statement" and now == before:
+            allowed = states[:1]
+        found = self.files()
+        wrong = violations(self.only(Evidence(files=found, allowed=allowed)), ["files"])
+        wrong += [] if verdict == "ok" else [f"log: {verdict}"]
+        match act.kind:
+            case "statement" if now > before or is_certain:
+                self.expected.ran(found)
+            case "rewind" if now == act.target or is_certain:
+                self.expected.went_back(act.target)
+                self.expected.set(found)
+            case _:
+                self.expected.set(found)
+        wanted = len(self.expected.after) - 1
+        if now != wanted:
+            wrong.append(f"log: the session has {now} statements after {act.text!r:.60}, and must have {wanted}")
+        self._note(states if not is_certain else [*states[:-1], found])
+        return wrong
+
+    def only(self, evidence: Evidence) -> Evidence:
+        """The evidence without the files of which nothing is certain."""
+
+        def certain(files: Files) -> Files:
+            return {path: data for path, data in files.items() if path not in self.tainted}
+
+        evidence.files, evidence.allowed = certain(evidence.files), [certain(each) for each in evidence.allowed]
+        return evidence
+
+    def _note(self, states: Sequence[Files]) -> None:
+        self.moments.append(Moment(self.operations, states, frozenset(self.soft | self.tainted)))
+
+    # --- evidence
+
+    def files(self) -> Files:
+        """The files of the project, without what is ignored, git's own, and temporary files."""
+        return dict(_files_in(self.project))
+
+    def leftovers(self) -> list[str]:
+        """Temporary files, and records of them."""
+        found = [str(path) for path in self.project.rglob(".rewindow-*")]
+        return found + [str(path) for path in (self.state / "writing").glob("*")]
+
+    def marks(self) -> Mapping[str, int]:
+        path = self.project / MARKS
+        return Counter(path.read_text().split()) if path.exists() else {}
+
+    def processes(self, known: Sequence[psutil.Process] = ()) -> list[str]:
+        """Wait for the end of everything that was started with this HOME; returns what is still there, and kills it."""
+        found = {process.pid: process for process in (*known, *started_in(self.home))}
+        _, alive = psutil.wait_procs(list(found.values()), timeout=_ENDING)
+        left: list[str] = []
+        for process in alive:
+            with contextlib.suppress(psutil.Error):
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    left.append(f"{process.pid} {' '.join(process.cmdline())[:100]}")
+                    process.kill()
+        return left
+
+    def end(self, known: Sequence[psutil.Process] = (), *, is_orderly: bool = True) -> list[str]:
+        """Let the agent leave, or take note that it has. Returns what is wrong.
+
+        If somebody killed all processes at once, nobody is left to end what they were just starting.
+        """
+        everybody = [*known, *family(psutil.Process(self.agent.process.pid))] if is_orderly else list(known)
+        self.errors.append(self.agent.left())
+        left = self.processes(everybody)
+        return violations(Evidence(processes=left), ["processes"])
+
+    def restart(self) -> list[str]:
+        """Start the agent and load the session twice. Returns what is wrong with its story."""
+        self.counts.restarts += 1
+        before = [told.message for told in self.told]
+        self._start()
+        replays: list[list[Message]] = []
+        for _ in range(2):
+            first = len(self.agent.received)
+            params = {"sessionId": self.session, "cwd": str(self.project), "mcpServers": []}
+            response = self.agent.response(self.agent.begin("session/load", params), SECONDS)
+            if "result" not in response:
+                return [f"alive: the session cannot be loaded: {response['error']}"]
+            replays.append(_updates(self.agent.received[first:]))
+        verdict, log = read_log(self.state / "sessions.db", self.session)
+        evidence = Evidence(
+            prompts=[prompt for _, prompt in self.prompts],
+            updates=_updates(before),
+            replays=replays,
+            log=log,
+            database=verdict,
+            marks=self.marks(),
+            acts=self.acts,
+        )
+        return violations(evidence, ["acknowledged", "log", "story", "once"])
+
+    def last_look(self) -> list[str]:
+        """After the end of the agent: leftovers, and secrets in all that was stored, sent or printed."""
+        traces = stored_bytes(self.state)
+        traces["messages"] = b"\n".join(str(told.message).encode() for told in self.told)
+        traces["standard error"] = b"".join(self.errors)
+        evidence = Evidence(leftovers=self.leftovers(), traces=traces, secrets=[SECRET])
+        return violations(evidence, ["temporary", "secrets"])
+
+    def record(self, path: Path) -> Sequence[Operation]:
+        assert self.disk is not None
+        return self.disk.record(path)
+
+
+def _updates(messages: Sequence[Message]) -> list[Message]:
+    return [message["params"]["update"] for message in messages if message.get("method") == "session/update"]
+
+
+def _files_in(folder: Path) -> Iterator[tuple[str, bytes]]:
+    for path in folder.rglob("*"):
+        name = str(path.relative_to(folder))
+        is_hidden = name.startswith(".git/") or path.name.startswith(".rewindow-") or name == MARKS
+        if path.is_file() and not is_hidden:
+            yield name, path.read_bytes()
+
+
+def started_in(home: Path) -> list[psutil.Process]:
+    """The processes with that HOME, whoever is their parent."""
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("HOME") == str(home):
+                found.append(process)
+    return found
+
+
+@contextmanager
+def opened(folder: Path, chance: random.Random) -> Generator[World]:
+    """A world with a session, on a file system of its own. Raises OSError if none may be mounted."""
+    base = folder / "disk"
+    base.mkdir(parents=True)
+    try:
+        with mounted(base) as disk:
+            world = World(base, chance, disk)
+            try:
+                world.begin()
+                yield world
+            finally:
+                for process in started_in(world.home):
+                    with contextlib.suppress(psutil.Error):
+                        process.kill()
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
