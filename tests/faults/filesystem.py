@@ -121,12 +121,12 @@ class Server:
         while True:
             for descriptor, event in poll.poll():
                 if descriptor == self._control.fileno():
-                    self._obey()
+                    self._obey(_received(self._control))
                 elif event & select.POLLERR or not self._answer():
                     return
 
-    def _obey(self) -> None:
-        match _received(self._control):
+    def _obey(self, command: object) -> None:
+        match command:
             case ("arm", fault):
                 self._fault, self._seen, self._came = fault, 0, 0
                 _send(self._control, None)
@@ -197,7 +197,8 @@ class Server:
             self._delay = fault.seconds
         if fault is not None and fault.does == "announce":
             _send(self._control, ("reached", operation.kind, self._path(operation.inode)))
-            assert _received(self._control) == ("go",)
+            while (command := _received(self._control)) != ("go",):
+                self._obey(command)
         return operation
 
     def _due(self, operation: Operation) -> Fault | None:

@@ -45,7 +45,7 @@ def _write_two(world: World) -> Act:
 
 def _own_write(world: World) -> Act:
     number, path, lines = world.number(), world.chance.choice(_PATHS), world.chance.choice(_LINES)
-    source = f"import os; os.makedirs('d', exist_ok=True)\nwith open({path!r}, 'w') as f: n = f.write("
+    source = f"{_seen(path)}os.makedirs('d', exist_ok=True)\nwith open({path!r}, 'w') as f: n = f.write("
     return Act(f"{source}{_source(number, lines)})", steps=({path: _content(number, lines)},))
 
 

@@ -157,6 +157,8 @@ class World:
         self.errors: list[bytes] = []
         self.settled = 0
         self._numbers = count(1)
+        self._first = 0
+        """How many updates preceded the latest prompt."""
         self.agent: Recorded
         self.session = ""
         self.expected = Expected({})
@@ -180,7 +182,7 @@ class World:
         self._note([self.expected.files])
 
     def _start(self) -> None:
-        self.agent = Recorded(self.disk, self.told, self.state, self.environ)
+        self.agent, self._first = Recorded(self.disk, self.told, self.state, self.environ), 0
         params = {"protocolVersion": 1, "clientCapabilities": {}}
         self.agent.call("initialize", params, seconds=SECONDS)
 
@@ -210,6 +212,7 @@ class World:
     def start(self, act: Act) -> int:
         """Send the prompt; returns the id of the request."""
         self.counts.acts += 1
+        self._first = len(self.agent.updates())
         self.prompts.append((1 << 60, Prompt(act.text)))
         if act.mark is not None:
             self.acts[act.mark] = (0, 1)
@@ -221,6 +224,10 @@ class World:
             response = self.agent.response(request, seconds)
         except NoAnswerError:
             return Done(None)
+        return self.done(response)
+
+    def done(self, response: Message) -> Done:
+        """Note that the latest prompt was answered."""
         if "result" not in response:
             return Done(None, response["error"])
         done = Done(response["result"]["stopReason"])
@@ -235,7 +242,13 @@ class World:
             return [f"alive: {act.text!r:.80} ended with {done}"]
         if act.mark is not None:
             self.acts[act.mark] = (1, 1)
-        return self.settle(act, states, is_certain=True)
+        wrong = self.settle(act, states, is_certain=True)
+        return [*wrong, f"alive: the statement ended with {self._execution()}"] if wrong else []
+
+    def _execution(self) -> Message | None:
+        """What the agent said last of an execution."""
+        notes = (update.get("_meta", {}).get("rewindow", {}) for update in reversed(self.agent.updates()))
+        return next((note["execution"] for note in notes if "execution" in note), None)
 
     def settle(self, act: Act, states: Sequence[Files], *, is_certain: bool) -> list[str]:
         """Compare the files, and take over what the act has done. Returns what is wrong."""
@@ -247,6 +260,8 @@ class World:
         else:
             self.soft -= {path for step in act.steps for path in step}
         verdict, log = read_log(self.state / "sessions.db", self.session)
+        if act.kind == "rewind" and not is_certain:
+            self.tainted |= self._named(states)
         allowed = states[-1:] if is_certain else states
         before, now = len(self.expected.after) - 1, statements(log)
         if not is_certain and act.kind == "rewind":
@@ -269,6 +284,12 @@ class World:
             wrong.append(f"log: the session has {now} statements after {act.text!r:.60}, and must have {wanted}")
         self._note(states if not is_certain else [*states[:-1], found])
         return wrong
+
+    def _named(self, states: Sequence[Files]) -> set[str]:
+        """The files that the agent named since the latest prompt as not restored: it keeps what it said."""
+        lines = [line for update in self.agent.updates()[self._first :] for line in str(update).split("\\n")]
+        paths = {path for state in states for path in state}
+        return {path for path in paths for line in lines if path in line and "not restored" in line}
 
     def only(self, evidence: Evidence) -> Evidence:
         """The evidence without the files of which nothing is certain."""

@@ -1,0 +1,100 @@
+"""`python -m tests.faults`: runs episodes until the time is over, and says what was wrong, with its seed.
+
+Two episodes run at a time. A seed fixes the acts, the faults and the losses; when the processes get there is not fixed,
+so an episode that failed is repeated, and the report says how often it failed again. A power loss that failed repeats
+exactly from its recording: `--recording FILE` judges it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from tests.faults.episode import Result, run
+from tests.faults.power import Loss, Recording, lose_power
+from tests.faults.world import Counts
+
+_EPISODE_SECONDS = 60.0
+_SHOWN_STEPS = 6
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=1800.0)
+    parser.add_argument("--seed", type=int, help="of the first episode; drawn without it")
+    parser.add_argument("--episodes", type=int, default=2, help="how many run at a time")
+    parser.add_argument("--reruns", type=int, default=5, help="of an episode that failed")
+    parser.add_argument("--keep", type=Path, help="a directory for the recordings of failures")
+    parser.add_argument("--recording", type=Path, help="judge the loss in this file again")
+    options = parser.parse_args()
+    if options.recording:
+        return again(options.recording)
+    return play(options)
+
+
+def play(options: argparse.Namespace) -> int:
+    """Run episodes with one seed after another."""
+    first = random.SystemRandom().randrange(1 << 30) if options.seed is None else options.seed
+    print(f"SEED={first}", flush=True)
+    counts, kinds, failed = Counts(), Counter[str](), 0
+    deadline = time.monotonic() + options.seconds
+    with ProcessPoolExecutor(options.episodes) as pool:
+        seed = first
+        while (left := deadline - time.monotonic()) > 1:
+            seconds = min(_EPISODE_SECONDS, left)
+            for result in pool.map(
+                _episode, *zip(*[(seed + n, seconds, options.keep) for n in range(options.episodes)], strict=True)
+            ):
+                counts.add(result.counts)
+                kinds += result.kinds
+                if result.wrong:
+                    failed += 1
+                    report(
+                        result,
+                        list(pool.map(_episode, *zip(*[(result.seed, seconds, None)] * options.reruns, strict=True))),
+                    )
+            seed += options.episodes
+    print(", ".join(f"{number} {name.replace('_', ' ')}" for name, number in vars(counts).items()))
+    print(", ".join(f"{number} {name}" for name, number in sorted(kinds.items())))
+    print(f"{seed - first} episodes, {failed} failed", flush=True)
+    return 1 if failed else 0
+
+
+def report(result: Result, reruns: list[Result]) -> None:
+    """Print what was wrong, what came before it, and how often it came again."""
+    print(f"FAILED: SEED={result.seed}, {sum(bool(each.wrong) for each in reruns)} of {len(reruns)} reruns failed")
+    print(*(f"  after {step:.300}" for step in result.steps[-_SHOWN_STEPS:]), sep="\n")
+    if result.loss:
+        print(f"  {result.loss}")
+    print(*(f"  {each:.600}" for each in result.wrong[:10]), sep="\n", flush=True)
+
+
+def again(path: Path) -> int:
+    """Judge a loss of which the recording was kept."""
+    recording, loss = pickle.loads(path.read_bytes())
+    assert isinstance(recording, Recording)
+    assert isinstance(loss, Loss)
+    with tempfile.TemporaryDirectory() as folder:
+        wrong = lose_power(recording, Path(folder) / "disk", loss, restarts=False)
+    print(loss, *wrong, sep="\n")
+    return 1 if wrong else 0
+
+
+def _episode(seed: int, seconds: float, keep: Path | None) -> Result:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        result, recording = run(Path(folder), seed, seconds)
+    if keep is not None and result.loss is not None and recording is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        (keep / f"{seed}.recording").write_bytes(pickle.dumps((recording, result.loss)))
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main())

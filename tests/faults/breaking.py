@@ -1,0 +1,297 @@
+"""What is done to the programs during an act: kills, stops, failed operations of the disk, and a broken client.
+
+Each fault performs one act of the story, breaks something at a drawn moment of it, brings the session back to rest, and
+returns what is wrong then. A moment is a disk operation, because a kill at random times mostly hits a program that
+waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import signal
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import psutil
+
+from tests.faults.filesystem import Fault
+from tests.faults.story import next_act
+from tests.faults.world import SECONDS, Act, Done, World
+from tests.support.agents import NoAnswerError
+from tests.support.scripts import family
+
+TARGETS: Final = ("host", "worker", "zygote", "keeper", "one", "all")
+ERRORS: Final = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EACCES, errno.EINTR)
+_MOST_OPERATIONS: Final = 260
+"""A little more than most acts have, so that some faults come after the act, or never."""
+_SLOW_SECONDS: Final = 1.5
+_STOPPED_SECONDS: Final = 0.5
+
+
+def _alive(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def _chosen(
+    world: World, target: str, host: psutil.Process, everybody: Sequence[psutil.Process]
+) -> list[psutil.Process]:
+    zygotes = [each for each in everybody if each.ppid() == host.pid]
+    below = [each for each in everybody if each not in zygotes]
+    keepers = [each for each in below if any(other.ppid() == each.pid for other in below)]
+    match target:
+        case "host":
+            return [host]
+        case "worker":
+            return [each for each in below if each not in keepers]
+        case "zygote":
+            return zygotes
+        case "keeper":
+            return keepers or below[:1]
+        case "one":
+            return world.chance.sample([host, *everybody], 1)
+        case _:
+            return [host, *everybody]
+
+
+def _signalled(world: World, number: signal.Signals, target: str) -> tuple[list[psutil.Process], bool]:
+    """Send the signal to the target. Returns the whole family, and whether the host was among the targets."""
+    host = psutil.Process(world.agent.process.pid)
+    everybody = family(host)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        chosen = _chosen(world, target, host, everybody)
+        for process in chosen:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+        return everybody, host in chosen
+    return everybody, False
+
+
+def _until_moment(world: World, request: int, fault: Fault) -> bool:
+    """Read messages until the announced operation comes, or the response; returns whether the operation came."""
+    assert world.disk is not None
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        if world.disk.reached(0.005):
+            return True
+        with contextlib.suppress(NoAnswerError):
+            message = world.agent.next(0.001)
+            if message is None or ("method" not in message and message.get("id") == request):
+                return False
+    return False
+
+
+def kill(world: World) -> list[str]:
+    """SIGKILL of one, some or all processes at an operation of the disk, or at any time."""
+    act, target = next_act(world), world.chance.choice(TARGETS)
+    states, everybody, hits_host = world.states(act), [], False
+    assert world.disk is not None
+    if world.chance.random() < 0.7:
+        fault = Fault("announce", world.chance.randint(1, _MOST_OPERATIONS))
+        world.disk.arm(fault)
+        request = world.start(act)
+        came = _until_moment(world, request, fault)
+        everybody, hits_host = _signalled(world, signal.SIGKILL, target)
+        if came:
+            world.disk.go()
+        world.disk.arm(None)
+    else:
+        request = world.start(act)
+        deadline = time.monotonic() + world.chance.uniform(0, 0.25)
+        with contextlib.suppress(NoAnswerError):
+            while (left := deadline - time.monotonic()) > 0 and world.agent.next(left):
+                pass
+        everybody, hits_host = _signalled(world, signal.SIGKILL, target)
+    world.counts.kills += 1
+    return _after(world, act, states, request, everybody if hits_host else None)
+
+
+def stop(world: World) -> list[str]:
+    """SIGSTOP of some processes for a while, then SIGCONT; or SIGKILL of the host while others are stopped."""
+    act, target = next_act(world), world.chance.choice(TARGETS[1:4])
+    states = world.states(act)
+    assert world.disk is not None
+    fault = Fault("announce", world.chance.randint(1, _MOST_OPERATIONS // 2))
+    world.disk.arm(fault)
+    request = world.start(act)
+    came = _until_moment(world, request, fault)
+    everybody, hits_host = _signalled(world, signal.SIGSTOP, target)
+    if came:
+        world.disk.go()
+    world.disk.arm(None)
+    world.counts.stops += 1
+    if world.chance.random() < 0.3:
+        world.counts.kills += 1
+        _, hits_host = _signalled(world, signal.SIGKILL, "host")
+        return _after(world, act, states, request, everybody)
+    time.sleep(_STOPPED_SECONDS)  # because a program that waits for a stopped one tells nobody
+    for process in everybody:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(signal.SIGCONT)
+    return _after(world, act, states, request, everybody if hits_host else None)
+
+
+def fail(world: World) -> list[str]:
+    """One operation of the disk, or all from some moment on, fail during an act."""
+    act = next_act(world)
+    states = world.states(act)
+    below = world.chance.choice(("", "/state/sessions.db", "/project", "/state"))
+    does = world.chance.choice(("fail", "fail", "fail", "short", "slow"))
+    times = world.chance.choice((1, 1, 1, 1 << 30)) if does == "fail" else 1
+    number, n = world.chance.choice(ERRORS), world.chance.randint(1, _MOST_OPERATIONS if not below else 40)
+    if number == errno.EINTR:
+        times = 1  # because a program that is interrupted tries again
+    assert world.disk is not None
+    world.disk.arm(Fault(does, n, number=number, below=below, times=times, seconds=_SLOW_SECONDS))
+    request = world.start(act)
+    done = world.wait(request)
+    world.counts.failed_operations += world.disk.came()
+    world.disk.arm(None)
+    return _settled(world, act, states, done)
+
+
+def cancel(world: World) -> list[str]:
+    """The client cancels at an operation of the disk."""
+    act = next_act(world)
+    states = world.states(act)
+    fault = Fault("announce", world.chance.randint(1, _MOST_OPERATIONS))
+    assert world.disk is not None
+    world.disk.arm(fault)
+    request = world.start(act)
+    came = _until_moment(world, request, fault)
+    world.agent.notify("session/cancel", {"sessionId": world.session})
+    if came:
+        world.disk.go()
+    world.disk.arm(None)
+    world.counts.wire += 1
+    return _after(world, act, states, request, None)
+
+
+# --- a broken client --------------------------------------------------------------------------------------------------
+
+
+def _line(world: World, text: str, request: int) -> bytes:
+    params = {"sessionId": world.session, "prompt": [{"type": "text", "text": text}]}
+    return json.dumps({"jsonrpc": "2.0", "id": request, "method": "session/prompt", "params": params}).encode() + b"\n"
+
+
+def _half(world: World, request: int) -> None:
+    """The client leaves in the middle of a line."""
+    world.agent.write(_line(world, "never = 1", 900_000 + request)[:-9])
+
+
+def _close(world: World, request: int) -> None:
+    """The client leaves during the turn."""
+    assert world.agent.process.stdin
+    world.agent.process.stdin.close()
+
+
+def _garbage(world: World, request: int) -> None:
+    world.agent.write(b'\xff\xfe{"jsonrpc": 3}\n[]\n7\nnull\n{}\n' + b"x" * 70_000 + b"\n")
+
+
+def _flood(world: World, request: int) -> None:
+    """Thousands of notifications and unknown requests."""
+    unknown = b'{"jsonrpc":"2.0","id":"f%d","method":"session/nothing","params":{}}\n'
+    world.agent.write(b"".join(unknown % number for number in range(500)))
+    world.agent.write(b'{"jsonrpc":"2.0","method":"$/nothing","params":{}}\n' * 3000)
+
+
+def _silent(world: World, request: int) -> None:
+    """The client reads nothing for a while."""
+    world.agent.read_ahead(1)
+    time.sleep(_STOPPED_SECONDS)
+    world.agent.read_ahead()
+
+
+def _twice(world: World, request: int) -> None:
+    """The same answers twice, to questions that nobody asked."""
+    world.agent.write(b'{"jsonrpc":"2.0","id":77,"result":{"outcome":{"outcome":"cancelled"}}}\n' * 2)
+
+
+_CLIENT: Final[tuple[tuple[Callable[[World, int], None], bool], ...]] = (
+    (_half, True),
+    (_close, True),
+    (_garbage, False),
+    (_flood, False),
+    (_silent, False),
+    (_twice, False),
+)
+"""Each with whether the client has left."""
+
+
+def break_wire(world: World) -> list[str]:
+    """The client misbehaves during an act."""
+    act = next_act(world)
+    states = world.states(act)
+    does, leaves = world.chance.choice(_CLIENT)
+    request = world.start(act)
+    with contextlib.suppress(NoAnswerError):
+        world.agent.next(world.chance.uniform(0.001, 0.1))
+    with contextlib.suppress(BrokenPipeError):
+        does(world, request)
+    world.counts.wire += 1
+    if leaves:
+        everybody = family(psutil.Process(world.agent.process.pid))
+        return _after(world, act, states, request, everybody)
+    return _settled(world, act, states, world.wait(request))
+
+
+# --- afterwards -------------------------------------------------------------------------------------------------------
+
+
+def _after(
+    world: World,
+    act: Act,
+    states: Sequence[dict[str, bytes]],
+    request: int,
+    family_of_host: Sequence[psutil.Process] | None,
+) -> list[str]:
+    """Bring the session to rest after a signal; a family is given if the host has to be started again."""
+    if family_of_host is None and world.agent.process.poll() is None:
+        response = next((each for each in world.agent.received if _answers(each, request)), None)
+        done = world.wait(request) if response is None else world.done(response)
+        return _settled(world, act, states, done)
+    response = next((each for each in world.agent.received if _answers(each, request)), None)
+    wrong = world.end(family_of_host or (), is_orderly=False)
+    response = response or next((each for each in world.agent.received if _answers(each, request)), None)
+    if response is not None:
+        world.done(response)
+    return [*wrong, *world.restart(), *world.settle(act, states, is_certain=False)]
+
+
+def _answers(message: dict[str, object], request: int) -> bool:
+    return "method" not in message and message.get("id") == request
+
+
+def _settled(world: World, act: Act, states: Sequence[dict[str, bytes]], done: Done) -> list[str]:
+    """Start again if the agent gave no answer or an error, because it may not be able to go on."""
+    if done.reason is not None:
+        return world.settle(act, states, is_certain=False)
+    wrong = (
+        []
+        if done.error is not None or world.agent.process.poll() is not None
+        else [f"alive: no answer to {act.text!r:.60}"]
+    )
+    return [*wrong, *world.end(), *world.restart(), *world.settle(act, states, is_certain=False)]
+
+
+FAULTS: Final[tuple[tuple[int, Callable[[World], list[str]]], ...]] = (
+    (10, kill),
+    (2, stop),
+    (8, fail),
+    (2, cancel),
+    (4, break_wire),
+)
+"""Each with its weight."""
+
+
+def next_fault(world: World) -> tuple[str, list[str]]:
+    """Draw a fault, and let it come. Returns its name and what is wrong afterwards."""
+    weights, faults = zip(*FAULTS, strict=True)
+    (fault,) = world.chance.choices(faults, weights)
+    return fault.__name__, fault(world)
