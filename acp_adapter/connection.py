@@ -7,7 +7,7 @@ decides when the adapter's modules are loaded (STAGES).
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -21,11 +21,13 @@ from acp_adapter.jsonrpc.messages import Code, ProtocolError
 from acp_adapter.requests import RESOURCE_NOT_FOUND, Initialize
 from acp_adapter.versions import FIRST, VERSIONS, Versions
 from engine import Host
+from engine.core.errors import InvalidRequestError, SessionBusyError
 from engine.core.ids import SessionId
 
 if TYPE_CHECKING:  # loaded in the session stage
     from acp_adapter.conversation import Conversation
     from acp_adapter.requests import OpenSession
+    from acp_adapter.sharing import Sharing
     from engine import ModelSetup, Session, Sessions
 
 Stage = Literal["answering", "session", "prompt"]
@@ -45,6 +47,9 @@ that the connection speaks: version 1 until `initialize` chose.
 """
 
 
+OPEN_ELSEWHERE: Final = "session {session} is open in {cwd} for another client; load it with the same directories"
+OTHERS_HAVE_IT: Final = "session {session} is open for another client; close it there first"
+
 IDLE_SECONDS: Final = 0.2
 """How long after `initialize` a client usually asks for a session: loading meanwhile would delay the answer."""
 
@@ -56,9 +61,14 @@ def load(stage: Stage, version: int = FIRST.VERSION) -> None:
 
 
 class Connection:
-    """One client's state. Its sessions run in `tasks`; `when_ready` is called once, after the last stage."""
+    """One client's state. Its sessions run in `tasks`; `when_ready` is called once, after the last stage.
 
-    def __init__(self, host: Host, tasks: TaskGroup, when_ready: Callable[[], None]) -> None:
+    With `sharing`, other connections may have the same sessions, and a lost client ends nothing.
+    """
+
+    def __init__(
+        self, host: Host, tasks: TaskGroup, when_ready: Callable[[], None], sharing: Sharing | None = None
+    ) -> None:
         self._host = host
         self._tasks = tasks
         self._when_ready = when_ready
@@ -70,7 +80,9 @@ class Connection:
         self._conversations: dict[str, Conversation] = {}
         self.documents: Final = Documents()
         """The client's open documents, the same for all sessions."""
-        self._changing = anyio.Lock()
+        self._lock = anyio.Lock()
+        self._sharing = sharing
+        self._has_left = False
 
     # --- handshake and loading ----------------------------------------------------------------------------------------
 
@@ -141,6 +153,7 @@ class Connection:
         with anyio.CancelScope(shield=True):
             session = await opening
         assert session is not None
+        shared = None if self._sharing is None else self._sharing.share(session)
         client = self.client
         files = EditorFiles(
             session.session_id,
@@ -151,8 +164,10 @@ class Connection:
             reads=client.reads_files,
             writes=client.writes_files,
         )
-        conversation = Conversation(session, context.peer, files, self.versions.current, client)
+        conversation = Conversation(session, context.peer, files, self.versions.current, client, shared)
         self._conversations[session.session_id] = conversation
+        if self._has_left:
+            conversation.abandon()
         context.after_response(partial(conversation.start, self._tasks))
         context.after_response(partial(self.prepare, "prompt"))
         context.after_response(conversation.connect)
@@ -179,15 +194,15 @@ class Connection:
             InvalidRequestError: it cannot continue there.
         """
         # One at a time, so that a second request for the same session finds the one that the first has opened.
-        async with self._changing:
+        async with self._changing(request.session_id):
             conversation = self.find(request.session_id)
             if conversation is not None and not conversation.is_open:
                 await conversation.closed()
                 conversation = None
-            if conversation is not None and (
-                conversation.session.is_read_only
-                or conversation.session.would_move(request.cwd, request.directories, request.servers)
-            ):
+            if conversation is not None and self._is_over(conversation):
+                conversation.abandon()
+                conversation = None
+            if conversation is not None and self._must_reopen(conversation.session, request, conversation.is_shared):
                 await self.close(conversation)
                 conversation = None
             if conversation is not None:
@@ -195,16 +210,43 @@ class Connection:
                     await conversation.replay()
                 await conversation.synchronize()
                 return conversation
-            opening = self.sessions.load(
-                SessionId(request.session_id), request.cwd, request.directories, request.servers
-            )
-            conversation = await self.adopt(opening, context)
+            conversation = await self.adopt(self._opened(request), context)
             if is_replayed:
                 await self._replay(conversation)
             else:
                 context.after_response(conversation.show_finished)
             await conversation.synchronize()
             return conversation
+
+    async def _opened(self, request: OpenSession) -> Session:
+        """Return the session, which another connection of this process may have, or may have lost."""
+        shared = None if self._sharing is None else self._sharing.find(request.session_id)
+        if shared is not None:
+            if not self._must_reopen(shared.session, request, shared.is_shared(None)):
+                return shared.session
+            await self.sessions.close(shared.session.session_id)
+        return await self.sessions.load(
+            SessionId(request.session_id), request.cwd, request.directories, request.servers
+        )
+
+    def _is_over(self, conversation: Conversation) -> bool:
+        """Whether another connection has closed the session."""
+        if self._sharing is None:
+            return False
+        shared = self._sharing.find(conversation.session.session_id)
+        return shared is None or shared.session is not conversation.session
+
+    def _must_reopen(self, session: Session, request: OpenSession, is_shared: bool) -> bool:
+        """Return whether an open session must be closed first. Raises SessionBusyError, InvalidRequestError."""
+        if is_shared:
+            # The servers of the one that opened it stay, because the others use them.
+            if not session.is_at(request.cwd, request.directories):
+                raise InvalidRequestError(OPEN_ELSEWHERE.format(session=session.session_id, cwd=session.cwd))
+            return False
+        return session.is_read_only or session.would_move(request.cwd, request.directories, request.servers)
+
+    def _changing(self, session_id: str) -> AbstractAsyncContextManager[object]:
+        return self._lock if self._sharing is None else self._sharing.changing(session_id)
 
     async def _replay(self, conversation: Conversation) -> None:
         try:
@@ -235,7 +277,15 @@ class Connection:
         return conversation
 
     async def close(self, conversation: Conversation) -> None:
-        """Cancel its turn, wait until its prompts are answered, and free the session. May be called twice."""
+        """Cancel its turn, wait until its prompts are answered, and free the session. May be called twice.
+
+        If other connections have the session, only the prompts of this one are cancelled, and the session stays.
+        """
+        if conversation.is_shared:
+            await conversation.depart()
+            if self.find(conversation.session.session_id) is conversation:
+                del self._conversations[conversation.session.session_id]
+            return
         await conversation.close(partial(self._release, conversation.session.session_id))
 
     async def _release(self, session_id: SessionId) -> None:
@@ -266,14 +316,21 @@ class Connection:
     @asynccontextmanager
     async def _removing(self, session_id: str) -> AsyncGenerator[None]:
         """Close a session for the block. One at a time: the store would report to a second one that it is in use."""
-        async with self._changing:
+        async with self._changing(session_id):
             conversation = self.find(session_id)
+            shared = None if self._sharing is None else self._sharing.find(session_id)
+            if shared is not None and shared.is_shared(conversation):
+                raise SessionBusyError(OTHERS_HAVE_IT.format(session=shared.session.session_id))
             if conversation is not None:
                 await self.close(conversation)
             yield
 
     async def client_left(self) -> None:
-        """Cancel all turns, because the client will read no more."""
+        """Cancel all turns, because the client will read no more. Shared sessions go on without it."""
+        self._has_left = True
         for conversation in self._conversations.values():
+            if self._sharing is not None:
+                conversation.abandon()
+                continue
             conversation.session.cancel()
             conversation.give_up()

@@ -17,6 +17,10 @@ the pump knows what was sent before.
 State. The pump's state (waiting, sending, over) says whether updates are sent. The state here says whether the session
 can be used: open, closing once a close is requested, closed when its prompts are answered and it can be opened again.
 The two are independent: a session may close while the response that opened it is still on its way.
+
+Sharing. On a network, several connections may have one session (`sharing`), each with a conversation of its own. A
+conversation is asked questions once it has started, and no more when its client is lost (`abandon`). Its prompts go on
+then. A client of version 1 is shown the prompts of others, and one of version 2 is told when they begin and end.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from enum import Enum, auto
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -55,6 +59,9 @@ from engine.log.events import UNSTAMPED
 from engine.log.events.conversation import RunStop, UserMessage
 from engine.log.events.going_back import HeadMoved, Rewound
 
+if TYPE_CHECKING:  # for servers of many connections
+    from acp_adapter.sharing import SharedSession
+
 REQUEST_PERMISSION: Final = "session/request_permission"
 ELICIT: Final = "elicitation/create"
 NO_FORMS: Final = "this editor cannot show forms, only choices"
@@ -76,11 +83,23 @@ class Conversation:
     """Binds a session to the connection that opened it."""
 
     def __init__(
-        self, session: Session, peer: Remote, files: EditorFiles, version: Version, client: Initialize
+        self,
+        session: Session,
+        peer: Remote,
+        files: EditorFiles,
+        version: Version,
+        client: Initialize,
+        shared: SharedSession | None = None,
     ) -> None:
-        """`client` is what the editor can show."""
+        """`client` is what the editor can show. `shared` is None if no other connection can have the session."""
         self.session = session
-        self._files = files
+        self.files: Final = files
+        self._shared = shared
+        self._own: set[MessageId] = set()
+        """The messages of this client."""
+        self._is_abandoned = False
+        self._closes_all = False
+        """Whether a close of the session has begun, which a connection that joins now cannot stop."""
         self._peer = peer
         self._state = State.OPEN
         self._unanswered: set[Ticket] = set()
@@ -100,13 +119,15 @@ class Conversation:
         writer = version.writer(files.redactor.redact)
         self._writer = writer
         self._client = client
-        self._pump = Pump(session.subscribe(), session, self._send, writer, nothing, self._turn_ended)
+        self._subscription = session.subscribe()
+        self._pump = Pump(self._subscription, session, self._send, writer, nothing, self._turn_ended)
         self._activity = ActivityReporter(writer, self._send)
-        session.attach(
-            EditorPermissions(session, peer, self._pump, self._activity, version),
-            files,
-            EditorForms(session.session_id, peer, self._pump, self._activity, version, forms=client.forms),
-        )
+        self._permissions = EditorPermissions(session, peer, self._pump, self._activity, version)
+        self._forms = EditorForms(session.session_id, peer, self._pump, self._activity, version, forms=client.forms)
+        if shared is None:
+            session.attach(self._permissions, files, self._forms)
+        else:
+            self._pump.follow(self._is_foreign, self._followed)
 
     # --- updates ------------------------------------------------------------------------------------------------------
 
@@ -114,6 +135,8 @@ class Conversation:
         """Start to send updates. Call this once, after the response that names the session."""
         if self._state is State.CLOSED:
             return
+        if self._shared is not None and not self._is_abandoned:
+            self._shared.join(self)
         tasks.start_soon(self._pump.run)
         for update in self._writer.live([updates.commands_update(self.session.custom_commands)]):
             await self._send(update)
@@ -132,7 +155,10 @@ class Conversation:
 
     async def synchronize(self) -> None:
         """Report whether the session works, to a client that may not know."""
-        await self._activity.repeat()
+        if self._shared is not None and self.session.is_busy:
+            await self._activity.begin()
+        else:
+            await self._activity.repeat()
 
     async def show_finished(self) -> None:
         """Report a rewind that was interrupted by a crash and finished while opening, if no history is sent."""
@@ -148,7 +174,8 @@ class Conversation:
     def accept(self, prompt: Prompt) -> Ticket:
         """Take a prompt while its line is read. Raises SessionBusyError, SessionReadOnlyError."""
         ticket = self.session.accept(prompt.content, prompt.kind)
-        self._files.user_acted()
+        self._own.add(ticket.message_id)
+        self.files.user_acted()
         self._unanswered.add(ticket)
         if ticket.is_over:
             # Answered at once, so nothing is on the log. The answer has the id that the message would have.
@@ -170,6 +197,8 @@ class Conversation:
         try:
             end = await self._end(ticket)
         except anyio.get_cancelled_exc_class():
+            if self._is_abandoned:
+                raise
             self.session.cancel(ticket)
             with anyio.CancelScope(shield=True):
                 end = await self._end(ticket)
@@ -194,6 +223,8 @@ class Conversation:
             await self._activity.begin()
             await self._until_inserted(ticket)
         except anyio.get_cancelled_exc_class():
+            if self._is_abandoned:
+                raise
             is_cancelled = True
             self.session.cancel(ticket)
             with anyio.CancelScope(shield=True):
@@ -248,6 +279,79 @@ class Conversation:
             await self._pump.caught_up()
         return end
 
+    # --- other connections --------------------------------------------------------------------------------------------
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether another connection has the session, too."""
+        return self._shared is not None and not self._closes_all and self._shared.is_shared(self)
+
+    async def ask(self, question: PermissionQuestion) -> PermissionAnswer:
+        """Return the answer of this connection's user. It has none once the client is lost."""
+        answer = await self._permissions.ask(question)
+        await self._unless_abandoned()
+        return answer
+
+    async def fill(self, form: Form) -> FormAnswer:
+        """Return the answer of this connection's user, likewise."""
+        answer = await self._forms.fill(form)
+        await self._unless_abandoned()
+        return answer
+
+    async def _unless_abandoned(self) -> None:
+        """Wait forever if the client is lost, because the others are still asked."""
+        if self._is_abandoned:
+            await anyio.sleep_forever()
+
+    def _is_foreign(self, message_id: MessageId) -> bool:
+        return message_id not in self._own
+
+    async def _followed(self, event: UserMessage | RunStop) -> None:
+        """Report that a prompt of another client began or ended."""
+        if isinstance(event, RunStop):
+            if not self._unanswered:
+                await self._activity.end(_activity_of(TurnEnd(event.cause, event.detail, event.seq)))
+        elif self._is_foreign(event.message_id) and not event.aside:
+            await self._activity.begin()
+
+    def abandon(self) -> None:
+        """Let the session go on without this client, which is lost."""
+        self._is_abandoned = True
+        if self._state is not State.OPEN:
+            return
+        self._leave()
+        self._pump.give_up()
+        self._move(State.CLOSED)
+
+    async def depart(self) -> None:
+        """Cancel the prompts of this client, wait until they are answered, and leave the session to the others."""
+        if self._state is not State.OPEN:
+            await self.closed()
+            return
+        self._move(State.CLOSING)
+        try:
+            for ticket in [*self._unanswered]:
+                self.session.cancel(ticket)
+            with anyio.CancelScope(shield=True):
+                await self._until(lambda: not self._unanswered)
+        finally:
+            self._leave()
+            self._move(State.CLOSED)
+        if self._pump.is_sending:
+            await self._pump.over()
+
+    def _leave(self) -> None:
+        if self._shared is not None:
+            self._shared.leave(self)
+        self.session.unsubscribe(self._subscription)
+        self.files.close()
+
+    def begin_close(self) -> None:
+        """Refuse further prompts and cancel the others; only those of this client, if another one has the session."""
+        if not self.is_shared:
+            self._closes_all = True
+            self.session.begin_close()
+
     # --- options ------------------------------------------------------------------------------------------------------
 
     def set_option(self, requested: str, value: str | bool) -> None:
@@ -289,6 +393,8 @@ class Conversation:
             return
         self._move(State.CLOSING)
         self.session.begin_close()
+        if self._shared is not None:
+            self._shared.leave(self)
         try:
             # Otherwise a cancelled request would leave a session that can neither be used nor opened again.
             with anyio.CancelScope(shield=True):
@@ -297,7 +403,7 @@ class Conversation:
             if self._pump.is_sending:
                 await self._pump.over()
         finally:
-            self._files.close()
+            self.files.close()
             self._move(State.CLOSED)
 
     async def closed(self) -> None:

@@ -282,7 +282,7 @@ def _accept_close(connection: Connection, params: SessionRef) -> Conversation | 
     if connection.client.version > 1 and connection.find(params.session_id) is None:
         return None
     conversation = connection.conversation(params.session_id)
-    conversation.session.begin_close()
+    conversation.begin_close()
     return conversation
 
 
@@ -296,7 +296,7 @@ def _accept_removal(connection: Connection, params: SessionRef) -> None:
     """Begin to close a session that will be deleted or archived, if it is open."""
     conversation = connection.find(params.session_id)
     if conversation is not None:
-        conversation.session.begin_close()
+        conversation.begin_close()
 
 
 async def _delete(context: Plain, params: SessionRef) -> None:

@@ -110,10 +110,22 @@ class Pump:
         self._progress = anyio.Event()
         self._state = State.WAITING
         self._lock = anyio.Lock(fast_acquire=True)
+        self._is_foreign: Callable[[MessageId], bool] = lambda _: False
+        self._followed: Callable[[UserMessage | RunStop], Awaitable[None]] | None = None
+
+    def follow(
+        self, is_foreign: Callable[[MessageId], bool], followed: Callable[[UserMessage | RunStop], Awaitable[None]]
+    ) -> None:
+        """Expect prompts of other clients, and show those messages for which `is_foreign` returns True.
+
+        `followed` is called after each message of a user, and each end of a run, was sent.
+        """
+        self._is_foreign, self._followed = is_foreign, followed
 
     async def run(self) -> None:
         """Send what the session publishes until the subscription ends."""
         self._state = State.SENDING
+        self._advance(self._sent)
         try:
             async for batch in self._subscription.batches(FRAME_SECONDS):
                 async with self._lock:
@@ -123,6 +135,8 @@ class Pump:
                             await self._send(update)
                         if isinstance(item, UserMessage):
                             self._inserted.add(item.message_id)
+                        if isinstance(item, UserMessage | RunStop) and self._followed is not None:
+                            await self._followed(item)
                         if isinstance(item, Event):
                             self._advance(item.seq)
                 self._handled += len(batch)
@@ -201,7 +215,10 @@ class Pump:
                 return self._event_updates(event)
 
     def _event_updates(self, event: AnyEvent) -> Sequence[Update]:
-        self._shown, made = updates.event_updates(event, self._shown, self._facts, is_live=True)
+        is_foreign = isinstance(event, UserMessage) and self._is_foreign(event.message_id)
+        shown = replace(self._shown, echoes=True) if is_foreign else self._shown
+        shown, made = updates.event_updates(event, shown, self._facts, is_live=True)
+        self._shown = replace(shown, echoes=self._nothing.echoes) if is_foreign else shown
         return made
 
     def _question_of(self, piece: TextStreamed | ReasoningStreamed) -> Sequence[Update]:

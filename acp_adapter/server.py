@@ -8,7 +8,7 @@ tests with their own transport and host.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from msgspec import Struct
@@ -39,6 +39,9 @@ from engine.core.errors import (
 )
 from engine.log.redaction import Redactor, redact_json
 
+if TYPE_CHECKING:  # for servers of many connections
+    from acp_adapter.sharing import Sharing
+
 DRAIN_SECONDS: Final = 5.0
 """Time to answer open requests after the client closed its end: a statement that ignores SIGINT needs its grace."""
 
@@ -55,8 +58,19 @@ async def serve(transport: Transport, host: Host, when_ready: Callable[[], None]
         host: the engine; entered and closed here, with everything it opened.
         when_ready: called once, when the first session was shown and all modules are loaded.
     """
-    async with host, anyio.create_task_group() as tasks:
-        connection = Connection(host, tasks, when_ready)
+    async with host:
+        await serve_client(transport, host, when_ready)
+
+
+async def serve_client(
+    transport: Transport,
+    host: Host,
+    when_ready: Callable[[], None] = _nothing,
+    sharing: Sharing | None = None,
+) -> None:
+    """Serve one client of a host that was entered, until it is gone. With `sharing`, its turns go on then."""
+    async with anyio.create_task_group() as tasks:
+        connection = Connection(host, tasks, when_ready, sharing)
         await connection.prepare("answering")
         peer = Peer(
             transport,
@@ -67,7 +81,7 @@ async def serve(transport: Transport, host: Host, when_ready: Callable[[], None]
             admit=connection.admit,
             on_eof=connection.client_left,
             encode=display_encoder(host.redactor),
-            grace=DRAIN_SECONDS,
+            grace=DRAIN_SECONDS if sharing is None else 0.0,
         )
         await peer.run()
         tasks.cancel_scope.cancel()

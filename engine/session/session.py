@@ -520,6 +520,11 @@ class Session:
             kind = "confined to" if spec.confined else "without limits in"
             raise InvalidRequestError(f"session {self.session_id} is open {kind} {where}; open another session")
 
+    def is_at(self, cwd: str, directories: Sequence[str]) -> bool:
+        """Return whether it is open in these directories. Raises InvalidRequestError if a path is not absolute."""
+        chosen = spelled(cwd)
+        return (chosen, additional(directories, chosen)) == (spelled(self.cwd), self._parts.directories)
+
     def would_move(self, cwd: str, directories: Sequence[str], servers: Sequence[McpServer] = ()) -> bool:
         """Return whether a load with these directories or MCP servers has to close it first.
 
@@ -529,7 +534,7 @@ class Session:
         """
         chosen = spelled(cwd)
         named = self._parts.servers
-        is_elsewhere = (chosen, additional(directories, chosen)) != (spelled(self.cwd), self._parts.directories)
+        is_elsewhere = not self.is_at(cwd, directories)
         if not is_elsewhere and (not servers if named is None else named.are(servers)):
             return False
         check_working_directory(chosen)

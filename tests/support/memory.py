@@ -13,7 +13,8 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from acp_adapter.jsonrpc.lines import Line, LineDecoder
-from acp_adapter.server import serve
+from acp_adapter.server import serve, serve_client
+from acp_adapter.sharing import IDLE_SECONDS, QUESTION_SECONDS, Sharing
 from engine import Environment, Host, Settings, Store
 from engine.core.clock import SystemClock
 from engine.core.ids import SessionId
@@ -290,3 +291,50 @@ async def in_memory(
 def logged(store: Store, session: str) -> list[Message]:
     """The session's log, as the store has it."""
     return [json.loads(encode(event)) for event in store.load(SessionId(session))]
+
+
+@asynccontextmanager
+async def shared_host(
+    tmp_path: Path,
+    *,
+    store: Store | None = None,
+    question_seconds: float = QUESTION_SECONDS,
+    idle_seconds: float = IDLE_SECONDS,
+    **settings: Any,
+) -> AsyncIterator[Callable[..., Client]]:
+    """A host that many connections share; yields what connects one more client. `client.close()` loses its connection.
+
+    Statements run in threads. `settings` are the engine's.
+    """
+    state = tmp_path / "state"
+    store = store or MemoryStore(SystemClock())
+    host = Host(
+        Settings(state_dir=state, **settings),
+        {},
+        environments=lambda: InProcessEnvironment(_words),
+        store=LentStore(store),
+        entropy=CountingEntropy(),
+    )
+    ends: list[MemoryTransport] = []
+    async with host, anyio.create_task_group() as tasks:
+        sharing = Sharing(host, tasks, question_seconds=question_seconds, idle_seconds=idle_seconds)
+
+        def connect(permission: str | None = "allow_once") -> Client:
+            ours, theirs = connected_transports()
+            ends.extend((ours, theirs))
+            client = Client(ours, permission=permission)
+
+            async def run() -> None:
+                await serve_client(theirs, host, sharing=sharing)
+                theirs.close()
+                client.ended.set()
+
+            tasks.start_soon(run)
+            return client
+
+        try:
+            yield connect
+        finally:
+            tasks.cancel_scope.cancel()
+            for end in ends:
+                end.close()
