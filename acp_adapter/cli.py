@@ -10,9 +10,12 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from typing import TextIO, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 from acp_adapter.jsonrpc.stdio import divert
+
+if TYPE_CHECKING:
+    import argparse
 
 DESCRIPTION = """\
 A coding agent for editors that speak the Agent Client Protocol (ACP). An editor starts it and talks to it on standard
@@ -24,6 +27,7 @@ examples:
   a terminal client:    acpx --agent rewindow-acp exec "view('README.md')"
   scripted replies:     rewindow-acp --model scripted:replies.jsonl
   a provider's key:     rewindow-acp --setup
+  other machines:       rewindow-acp tokens add ann; rewindow-acp --listen 0.0.0.0:8765 --tls-cert C --tls-key K
 
 Every option can also be set by the variable in parentheses, or in a config file: `rewindow help configuration`.
 `rewindow sessions` lists the sessions.
@@ -32,7 +36,16 @@ Every option can also be set by the variable in parentheses, or in a config file
 
 def main(arguments: Sequence[str]) -> int:
     """Run the agent until its client leaves; return the exit code: 0, or 2 for invalid arguments or settings."""
-    overrides = _parse(arguments) if arguments else {}
+    if arguments[:1] == ["tokens"]:
+        from acp_adapter.listening.command import change_tokens  # not for editors
+
+        return change_tokens(arguments[1:])
+    options, overrides = _parse(arguments) if arguments else (None, {})
+    if options is not None and options.listen is not None:
+        from acp_adapter.listening.command import serve  # not for editors
+
+        return serve(options, overrides)
+    control: int | None = None if options is None else options.connections
     gc.disable()  # because imports make objects that stay, and no garbage; see `_collect_garbage`
     # Because pydantic reads the metadata of every installed package to find plugins, and we use none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -49,7 +62,6 @@ def main(arguments: Sequence[str]) -> int:
 
     import anyio
 
-    from acp_adapter.server import serve_descriptors
     from engine import Host
     from engine.log.redaction import RedactedStream
 
@@ -61,12 +73,19 @@ def main(arguments: Sequence[str]) -> int:
         return _refused(error)
     sys.stderr = cast("TextIO", RedactedStream(sys.stderr, host.redactor))  # it may learn keys later
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="rewindow-acp: %(message)s")
-    if os.isatty(read_fd):
+    if control is None and os.isatty(read_fd):
         sys.stderr.write("rewindow-acp: waiting for an editor's messages; to work in a terminal, use `rewindow run`\n")
     if host.model_setup is not None and not host.model_setup.is_done:
         sys.stderr.write(f"rewindow-acp: {host.model_setup.sentence}\n")
     try:
-        anyio.run(serve_descriptors, read_fd, write_fd, host, _collect_garbage)
+        if control is None:
+            from acp_adapter.server import serve_descriptors  # for an editor
+
+            anyio.run(serve_descriptors, read_fd, write_fd, host, _collect_garbage)
+        else:
+            from acp_adapter.hosting import serve_connections  # for a server
+
+            anyio.run(serve_connections, control, host, _collect_garbage)
     except KeyboardInterrupt:
         return 130
     return 0
@@ -85,7 +104,8 @@ def _refused(error: Exception) -> int:
     return 2
 
 
-def _parse(arguments: Sequence[str]) -> dict[str, str | None]:
+def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, str | None]]:
+    """Return the options, and the settings among them."""
     import argparse  # editors usually give no arguments
 
     from acp_adapter.sign_in import SETUP
@@ -105,6 +125,32 @@ def _parse(arguments: Sequence[str]) -> dict[str, str | None]:
     for option in SETTINGS:
         name = f"--{option.name.replace('_', '-')}"
         parser.add_argument(name, metavar=option.value, help=f"{option.help} ({option.variable})")
-    parsed: dict[str, str | None] = vars(parser.parse_args(arguments))
-    del parsed[SETUP.removeprefix("--")]  # `rewindow_startup` does that
-    return parsed
+    _add_server_options(parser)
+    parsed = parser.parse_args(arguments)
+    if parsed.listen is None and (parsed.token_file or parsed.allow_host or parsed.tls_cert or parsed.tls_key):
+        parser.error("--token-file, --allow-host, --tls-cert and --tls-key need --listen")
+    return parsed, {option.name: getattr(parsed, option.name) for option in SETTINGS}
+
+
+def _add_server_options(parser: argparse.ArgumentParser) -> None:
+    import argparse  # as above
+
+    server = parser.add_argument_group("serving other machines", "see `rewindow help remote`")
+    server.add_argument(
+        "--listen", metavar="[HOST:]PORT", help="serve over WebSocket and HTTP at this address (default: 127.0.0.1)"
+    )
+    server.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="file with the tokens of users (default: acp-tokens in the state directory)",
+    )
+    server.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="additional host name that clients may use; can be given more than once",
+    )
+    server.add_argument("--tls-cert", metavar="FILE", help="certificate for TLS, with its chain")
+    server.add_argument("--tls-key", metavar="FILE", help="key of the certificate")
+    server.add_argument("--connections", type=int, help=argparse.SUPPRESS)

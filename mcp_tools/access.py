@@ -11,19 +11,19 @@ then by `http` and `sessions`.
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import os
 import secrets
 import socket
 import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from msgspec import Struct
 
-from engine.core.web_access import LOOPBACK, MAX_PORT, Names, is_bearer
+from engine.core.web_access import LOOPBACK, Names, is_bearer
+from engine.runtime.system.addresses import AddressError, ListeningAddress, parsed_address
 
 PATH: Final = "/mcp"
 """URL path of the default session. Other sessions append their name."""
@@ -40,39 +40,21 @@ class AccessError(Exception):
     """Raised when the server or a session cannot start with the given options; the message says what to do."""
 
 
-class Address(Struct, frozen=True):
-    """Address to listen on: the host as given, its resolved form, and the port (0: any free port)."""
-
-    host: str
-    resolved: str
-    port: int
-
-    @property
-    def is_loopback(self) -> bool:
-        return ipaddress.ip_address(self.resolved).is_loopback
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Host names that clients use, on this machine or another one; IPv6 addresses in brackets."""
-        own = () if ipaddress.ip_address(self.resolved).is_unspecified else (_bracketed(self.host),)
-        return own if self.is_loopback else (*own, socket.gethostname())
+class Address(ListeningAddress, frozen=True):
+    """Address of the server."""
 
     @property
     def url(self) -> str:
         """URL for clients on this machine, without a session name."""
-        host = self.names[0] if self.names and not ipaddress.ip_address(self.resolved).is_unspecified else LOOPBACK[0]
+        host = self.names[0] if self.names and not self.is_unspecified else LOOPBACK[0]
         return f"http://{host}:{self.port}{PATH}"
 
     def listen(self) -> socket.socket:
         """Return a listening socket. Raises AccessError."""
-        family = socket.AF_INET6 if ":" in self.resolved else socket.AF_INET
         try:
-            listening = socket.create_server((self.resolved, self.port), family=family)
-        except OSError as error:
-            raise AccessError(f"cannot listen on {_bracketed(self.host)}:{self.port}: {error.strerror}") from None
-        # Accepted sockets inherit this. Without it a response body waits 40 ms for the acknowledgement of its headers.
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return listening
+            return super().listen()
+        except AddressError as error:
+            raise AccessError(str(error)) from None
 
 
 class Token(Struct, frozen=True):
@@ -109,15 +91,11 @@ class Access(Struct, frozen=True, kw_only=True):
 
 def address_of(text: str) -> Address:
     """Parse `[HOST:]PORT`; the default host is loopback. Raises AccessError."""
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]") if colon else "127.0.0.1"
-    if not (port.isascii() and port.isdigit() and len(port) <= len(str(MAX_PORT)) and int(port) <= MAX_PORT):
-        raise AccessError(f"--http takes [HOST:]PORT with a port from 0 to {MAX_PORT}, not {text!r}")
     try:
-        found: list[Any] = socket.getaddrinfo(host or None, int(port), type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        raise AccessError(f"--http: cannot resolve the host {host!r}") from None
-    return Address(host, found[0][4][0], int(port))
+        found = parsed_address(text, "--http")
+    except AddressError as error:
+        raise AccessError(str(error)) from None
+    return Address(found.host, found.resolved, found.port)
 
 
 # --- token ------------------------------------------------------------------------------------------------------------
@@ -178,10 +156,6 @@ def _usable_token(token: str, where: str) -> str:
             f"{where} has no usable token: {MIN_TOKEN_CHARS} to {_MAX_TOKEN_CHARS:,} ASCII characters without spaces"
         )
     return token
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 # --- roots ------------------------------------------------------------------------------------------------------------

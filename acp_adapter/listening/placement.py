@@ -1,0 +1,237 @@
+"""Where a user's host runs. `LocalProcesses` starts a process for each user, under the user's own account.
+
+The sandbox of statements does not restrict reading, so an account of its own is what keeps one user's files, sessions
+and processes from another. Each connection is a socket pair. Its far end goes to the host over a control socket
+(`acp_adapter.hosting`), so no other process can connect.
+
+Must not know HTTP. Used by `connections` and `server`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+import anyio
+from anyio.abc import Process
+
+from acp_adapter.hosting import OPTION
+from acp_adapter.jsonrpc.sockets import SocketTransport
+from acp_adapter.listening.users import User, UsersError
+
+END_SECONDS: Final = 10.0
+"""Time for a host to close its sessions."""
+_STATE_VARIABLE: Final = "REWINDOW_STATE_DIR"
+_USERS_FOLDER: Final = "users"
+_OWN_VARIABLES: Final = ("XDG_", "TMPDIR", "SUDO_", "MAIL", "SSH_", "DBUS_")
+"""Beginnings of variables that belong to the account which started the server."""
+
+
+class Link(Protocol):
+    """Carries the lines of one connection to a host and back."""
+
+    async def receive(self) -> bytes: ...
+
+    async def send(self, data: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Place(Protocol):
+    """A user's host."""
+
+    async def connect(self) -> Link:
+        """Open a connection to the host. Raises PlacementError."""
+        ...
+
+
+class Placement(Protocol):
+    """Starts and finds the hosts of users."""
+
+    async def start(self, user: User) -> Place:
+        """Return the user's host, which is started if it does not run. Raises PlacementError."""
+        ...
+
+    def find(self, user: str) -> Place | None:
+        """Return the host of the user with that name, if it runs."""
+        ...
+
+    async def end(self, user: str) -> None:
+        """End a host, with its sessions."""
+        ...
+
+    def list(self) -> Sequence[User]:
+        """Return the users whose hosts run."""
+        ...
+
+
+class PlacementError(Exception):
+    """Raised when a host cannot be started or reached; the message is for the administrator."""
+
+
+def check_accounts(users: Collection[User], state_dir: Path) -> None:
+    """Check that each user can have a host of its own account here. Raises UsersError."""
+    owners: dict[int, User] = {}
+    for user in sorted(users, key=lambda each: each.name):
+        uid = _account(user).pw_uid
+        if (other := owners.setdefault(uid, user)) is not user:
+            raise UsersError(
+                f"{other.name} and {user.name} have the same account, {user.account}, and could read each other's "
+                "files; give each user an account of its own"
+            )
+        if uid == os.geteuid():
+            continue
+        if os.geteuid() != 0:
+            raise UsersError(
+                f"only root can serve {user.name} under the account {user.account}; start the server as root, or keep "
+                "one user with your own account"
+            )
+        closed = next((each for each in reversed(state_dir.absolute().parents) if not _is_open(each)), None)
+        if closed is not None:
+            raise UsersError(
+                f"the account {user.account} cannot reach {state_dir}, because {closed} is closed to others; choose "
+                "another --state-dir, such as /var/lib/rewindow"
+            )
+
+
+def _account(user: User) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam(user.account)
+    except KeyError:
+        raise UsersError(f"there is no account {user.account} for {user.name}") from None
+
+
+def _is_open(folder: Path) -> bool:
+    """Whether everyone may pass through a directory, or could if it is made."""
+    try:
+        return bool(folder.stat().st_mode & stat.S_IXOTH)
+    except FileNotFoundError:
+        return True
+
+
+class LocalHost:
+    """A host as a process of this machine."""
+
+    def __init__(self, user: User, process: Process, control: socket.socket) -> None:
+        self.user: Final = user
+        self._process = process
+        self._control = control
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.returncode is None
+
+    async def connect(self) -> SocketTransport:
+        """Open a connection to the host. Raises PlacementError."""
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                # The kernel takes few descriptors that nobody has received; the host takes them at once.
+                await asyncio.get_running_loop().run_in_executor(
+                    None, socket.send_fds, self._control, [b"c"], [theirs.fileno()]
+                )
+        except OSError as error:
+            ours.close()
+            raise PlacementError(f"the host of {self.user.name} does not answer: {error}") from None
+        return SocketTransport(ours)
+
+    async def end(self) -> None:
+        """End the process: closing the control socket lets it close its sessions."""
+        self._control.close()
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(END_SECONDS):
+                await self._process.wait()
+            if self.is_running:
+                self._process.kill()
+            await self._process.aclose()
+
+
+class LocalProcesses:
+    """A host for each user, as a process of this machine."""
+
+    def __init__(self, environ: Mapping[str, str], state_dir: Path) -> None:
+        """`environ` is the one of hosts, with their settings."""
+        self._environ = environ
+        self._state_dir = state_dir
+        self._hosts: dict[str, LocalHost] = {}
+        self._starting: Final = anyio.Lock()
+
+    async def start(self, user: User) -> LocalHost:
+        """Return the user's host, which is started if it does not run. Raises PlacementError."""
+        async with self._starting:
+            found = self._hosts.get(user.name)
+            if found is not None and found.is_running and found.user == user:
+                return found
+            if found is not None:
+                await found.end()
+            self._hosts[user.name] = started = await self._start(user)
+            return started
+
+    async def _start(self, user: User) -> LocalHost:
+        try:
+            check_accounts([user], self._state_dir)
+            account = _account(user)
+            ours, theirs = socket.socketpair()
+            with theirs:
+                try:
+                    process = await self._launch(user, account, theirs)
+                except BaseException:
+                    ours.close()
+                    raise
+        except (OSError, UsersError) as error:
+            raise PlacementError(f"the host of {user.name} cannot be started: {error}") from None
+        ours.settimeout(END_SECONDS)
+        return LocalHost(user, process, ours)
+
+    async def _launch(self, user: User, account: pwd.struct_passwd, control: socket.socket) -> Process:
+        command = [sys.executable, "-P", "-m", "acp_adapter", OPTION, str(control.fileno())]
+        is_own = account.pw_uid == os.geteuid()
+        return await anyio.open_process(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=None,
+            env=self._environ if is_own else self._environ_of(user, account),
+            cwd=None if is_own else "/",
+            pass_fds=[control.fileno()],
+            start_new_session=True,
+            user=None if is_own else account.pw_uid,
+            group=None if is_own else account.pw_gid,
+            extra_groups=None if is_own else os.getgrouplist(account.pw_name, account.pw_gid),
+            umask=-1 if is_own else 0o077,
+        )
+
+    def _environ_of(self, user: User, account: pwd.struct_passwd) -> Mapping[str, str]:
+        """Return the environment of another account's host, with a state directory that only it can read."""
+        users = self._state_dir / _USERS_FOLDER
+        own = users / user.name
+        for folder in (self._state_dir, users):
+            folder.mkdir(0o711, parents=True, exist_ok=True)
+            folder.chmod(0o711)
+        own.mkdir(0o700, exist_ok=True)
+        os.chown(own, account.pw_uid, account.pw_gid)
+        environ = {name: value for name, value in self._environ.items() if not name.startswith(_OWN_VARIABLES)}
+        names = {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name, "SHELL": account.pw_shell}
+        return {**environ, **names, _STATE_VARIABLE: str(own)}
+
+    def find(self, user: str) -> LocalHost | None:
+        """Return the host of the user with that name, if it runs."""
+        found = self._hosts.get(user)
+        return found if found is not None and found.is_running else None
+
+    async def end(self, user: str) -> None:
+        """End a host, with its sessions."""
+        if (found := self._hosts.pop(user, None)) is not None:
+            await found.end()
+
+    def list(self) -> Sequence[User]:
+        """Return the users whose hosts run."""
+        return [host.user for host in self._hosts.values() if host.is_running]
