@@ -26,6 +26,7 @@ from .log.permissions import PermissionAnswer as PermissionAnswer
 from .log.permissions import PermissionQuestion as PermissionQuestion
 from .log.permissions import Permissions as Permissions
 from .log.store import open_store as open_store
+from .log.store_protocol import Owner as Owner
 from .log.store_protocol import SessionRow as SessionRow
 from .log.store_protocol import Store as Store
 from .log.timeline import Cell as Cell

@@ -29,6 +29,7 @@ from engine import (
     ModelDelayed,
     ModelRetried,
     OutputStreamed,
+    Owner,
     ReasoningStreamed,
     Session,
     Signal,
@@ -41,7 +42,6 @@ from engine.core.ids import SessionId
 from engine.log.events import Event
 from engine.log.events.session import ModelCallEnded
 from engine.log.redaction import Redactor, redact_event
-from engine.log.store_protocol import Owner
 from engine.session.session_json import Comparison, Content, Contents, SessionDocument, encoded
 from session_page.questions import Questions
 from session_page.whole import WholeDocument
