@@ -47,7 +47,7 @@ def page(
     """Show sessions as a page in your browser."""
     bundle()  # before an address is printed that shows nothing
     settings = load_settings(os.environ)
-    store = open_store(settings.state_dir, SystemClock(), settings.store)
+    store = open_store(settings.state_dir, SystemClock(), settings.store, settings.tenant)
     try:
         session_id = None if session is None else _find(store, session)
         listening = listen(port)

@@ -30,6 +30,7 @@ from acp_adapter.listening.users import User, UsersError
 END_SECONDS: Final = 10.0
 """Time for a host to close its sessions."""
 _STATE_VARIABLE: Final = "REWINDOW_STATE_DIR"
+_TENANT_VARIABLE: Final = "REWINDOW_TENANT"
 _USERS_FOLDER: Final = "users"
 _OWN_VARIABLES: Final = ("XDG_", "TMPDIR", "SUDO_", "MAIL", "SSH_", "DBUS_")
 """Beginnings of variables that belong to the account which started the server."""
@@ -210,7 +211,7 @@ class LocalProcesses:
         )
 
     def _environ_of(self, user: User, account: pwd.struct_passwd) -> Mapping[str, str]:
-        """Return the environment of another account's host, with a state directory that only it can read."""
+        """Return the environment of another account's host, with a state directory and a tenant of its own."""
         users = self._state_dir / _USERS_FOLDER
         own = users / user.name
         for folder in (self._state_dir, users):
@@ -220,7 +221,7 @@ class LocalProcesses:
         os.chown(own, account.pw_uid, account.pw_gid)
         environ = {name: value for name, value in self._environ.items() if not name.startswith(_OWN_VARIABLES)}
         names = {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name, "SHELL": account.pw_shell}
-        return {**environ, **names, _STATE_VARIABLE: str(own)}
+        return {**environ, **names, _STATE_VARIABLE: str(own), _TENANT_VARIABLE: user.name}
 
     def find(self, user: str) -> LocalHost | None:
         """Return the host of the user with that name, if it runs."""

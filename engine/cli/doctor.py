@@ -335,7 +335,7 @@ def _server() -> PostgresqlStore | None:
     """Return the store, which the caller closes, if it is in PostgreSQL."""
     if settings().store == DEFAULT_STORE:
         return None
-    return cast("PostgresqlStore", open_store(settings().state_dir, SystemClock(), settings().store))
+    return cast("PostgresqlStore", open_store(settings().state_dir, SystemClock(), settings().store, settings().tenant))
 
 
 def _database() -> Path:

@@ -62,7 +62,7 @@ def working_directory() -> str:
 def store() -> Generator[Store]:
     """Open the configured store, and close it afterwards."""
     chosen = settings()
-    opened = open_store(chosen.state_dir, SystemClock(), chosen.store)
+    opened = open_store(chosen.state_dir, SystemClock(), chosen.store, chosen.tenant)
     try:
         yield opened
     finally:

@@ -24,6 +24,7 @@ _REFUSED: Final = (
     "has a password, which others could read there; put it into REWINDOW_STORE, PGPASSWORD or a password file, see "
     "`rewindow help postgresql`"
 )
+_TENANT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 RerenderRule = Literal["economic", "immediate", "never"]
 """When a handle's new policy changes earlier results that show it: if that saves tokens, always, or never."""
 RestoreRule = Literal["checkpoints", "re-execution"]
@@ -43,6 +44,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     state_dir: Path
     store: str = DEFAULT_STORE
+    tenant: str = ""
     model: str = DEFAULT_MODEL
     models: tuple[str, ...] = ()
     fallback_models: tuple[str, ...] = ()
@@ -144,6 +146,12 @@ def _store(text: str) -> str:
     return text
 
 
+def _tenant(text: str) -> str:
+    if text and _TENANT.fullmatch(text) is None:
+        raise ValueError("must have 1 to 64 ASCII letters, digits, `.`, `_` and `-`, a letter or digit first")
+    return text
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name for name in map(str.strip, text.split(",")) if name)
 
@@ -173,6 +181,7 @@ SETTINGS: Final = (
         "the database of sessions: in `state_dir`, or PostgreSQL at `postgresql://USER@HOST/DATABASE`",
         may_have_password=True,
     ),
+    Setting("tenant", _tenant, "NAME", "whose sessions to use in a PostgreSQL store that several people share"),
     Setting("model", str, "MODEL", "`direct`, `provider:PROVIDER:MODEL`, or `scripted:FILE` for replies from a file"),
     Setting("models", _names, "MODELS", "more models to choose from in a session, written as in `model`"),
     Setting("fallback_models", _names, "MODELS", "models to call instead if the chosen one fails, in this order"),

@@ -138,7 +138,7 @@ class Host:
         self._clock = clock or SystemClock()
         self._entropy = entropy or SystemEntropy()
         self._start_server = start_server or (None if self._zygote is None else self._start_below_zygote)
-        self._store = store or open_store(settings.state_dir, self._clock, settings.store)
+        self._store = store or open_store(settings.state_dir, self._clock, settings.store, settings.tenant)
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
         self._sessions: Sessions | None = None

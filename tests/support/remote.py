@@ -56,11 +56,15 @@ class Server:
 
 @contextmanager
 def serving(
-    state: Path, *arguments: str, environ: Mapping[str, str] | None = None, address: str = "127.0.0.1:0"
+    state: Path,
+    *arguments: str,
+    environ: Mapping[str, str] | None = None,
+    address: str = "127.0.0.1:0",
+    prefix: Sequence[str] = (),
 ) -> Iterator[Server]:
-    """Start a server, and end it with Ctrl-C. Its standard error may have nothing but the line with the address."""
+    """Start a server, and end it with Ctrl-C. `prefix` is a command that executes it."""
     process = subprocess.Popen(
-        [PROGRAM, "--listen", address, "--state-dir", str(state), *arguments],
+        [*prefix, PROGRAM, "--listen", address, "--state-dir", str(state), *arguments],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **(environ or {})},
@@ -256,7 +260,3 @@ async def over_http(
             if deletes and transport.headers:
                 with anyio.CancelScope(shield=True):
                     await http.delete(url, headers=transport.headers)
-
-
-def statuses(responses: Sequence[httpx.Response]) -> list[int]:
-    return [response.status_code for response in responses]

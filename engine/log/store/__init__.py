@@ -34,12 +34,12 @@ def _memory(_path: Path, clock: Clock) -> Store:
     return MemoryStore(clock)
 
 
-def _postgresql(address: str, clock: Clock) -> Store:
+def _postgresql(address: str, clock: Clock, tenant: str) -> Store:
     if find_spec("psycopg") is None:
         raise InvalidRequestError(NO_LIBRARY)
     from .postgresql.store import PostgresqlStore  # here, as above
 
-    return PostgresqlStore(address, clock)
+    return PostgresqlStore(address, clock, tenant=tenant)
 
 
 Maker = Callable[[Path, Clock], Store]
@@ -49,14 +49,16 @@ STORES: Final[tuple[tuple[str, Maker], ...]] = (("sqlite", _sqlite), ("memory", 
 DEFAULT: Final = STORES[0][0]
 
 
-def open_store(state_dir: Path, clock: Clock, kind: str = DEFAULT) -> Store:
+def open_store(state_dir: Path, clock: Clock, kind: str = DEFAULT, tenant: str = "") -> Store:
     """Return the store called `kind`, with its database in the state directory or at its address; performs no I/O.
+
+    Only a store with an address has tenants. Each sees its own sessions.
 
     Raises:
         InvalidRequestError: no row of STORES has that name, an address is invalid, or its library is not installed.
     """
     if is_address(kind):
-        return _postgresql(kind, clock)
+        return _postgresql(kind, clock, tenant)
     makers: dict[str, Maker] = dict(STORES)
     make = makers.get(kind)
     if make is None:
