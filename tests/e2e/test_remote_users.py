@@ -8,7 +8,9 @@ import pwd
 import shutil
 import stat
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,10 @@ class World:
         self.session = ""
 
     @property
+    def probe(self) -> str:
+        return PROBE.replace("__BASE__", repr(str(self.base))).replace("__UID__", str(pwd.getpwnam(ANN).pw_uid))
+
+    @property
     def url(self) -> str:
         return f"http://{self.server.url}"
 
@@ -58,11 +64,15 @@ def _owned(folder: Path, account: str) -> Path:
     return folder
 
 
-def _open_to_all(base: Path) -> Path:
-    for each in (base, *base.parents):
-        if not each.stat().st_mode & stat.S_IXOTH:
-            each.chmod(0o755)
-    return base
+@contextmanager
+def _place() -> Iterator[Path]:
+    """A directory that every account can reach. Other runs of pytest close the directory of `tmp_path`."""
+    base = Path(tempfile.mkdtemp(prefix="rewindow-users-"))
+    base.chmod(0o755)
+    try:
+        yield base
+    finally:
+        shutil.rmtree(base)
 
 
 def _prefix() -> tuple[str, ...]:
@@ -111,23 +121,22 @@ text = '\\n'.join(found)
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    base = tmp_path_factory.mktemp("users")
-    world = World(_open_to_all(base))
-    _owned(world.ann_home, ANN)
-    _owned(world.bob_home, BOB)
-    (world.ann_home / "secret.txt").write_text(SECRET)
-    os.chown(world.ann_home / "secret.txt", pwd.getpwnam(ANN).pw_uid, -1)
-    (world.ann_home / "secret.txt").chmod(0o600)
-    world.ann_token = add_token(world.state, "ann", ANN)
-    world.bob_token = add_token(world.state, "bob", BOB)
-    probe = PROBE.replace("__BASE__", repr(str(base))).replace("__UID__", str(pwd.getpwnam(ANN).pw_uid))
-    model = scripted(base, {"statement": f"{probe}\nprint(text)"}, {"text": "Probed."})
-    (base / "replies.jsonl").chmod(0o644)
-    environ = {"PGPASSWORD": PASSWORD}
-    with serving(world.state, "--model", model, environ=environ, prefix=_prefix()) as world.server:
-        anyio.run(_prepare, world)
-        yield world
+def world() -> Iterator[World]:
+    with _place() as base:
+        world = World(base)
+        _owned(world.ann_home, ANN)
+        _owned(world.bob_home, BOB)
+        (world.ann_home / "secret.txt").write_text(SECRET)
+        os.chown(world.ann_home / "secret.txt", pwd.getpwnam(ANN).pw_uid, -1)
+        (world.ann_home / "secret.txt").chmod(0o600)
+        world.ann_token = add_token(world.state, "ann", ANN)
+        world.bob_token = add_token(world.state, "bob", BOB)
+        model = scripted(base, {"statement": f"{world.probe}\nprint(text)"}, {"text": "Probed."})
+        (base / "replies.jsonl").chmod(0o644)
+        environ = {"PGPASSWORD": PASSWORD}
+        with serving(world.state, "--model", model, environ=environ, prefix=_prefix()) as world.server:
+            anyio.run(_prepare, world)
+            yield world
 
 
 async def _prepare(world: World) -> None:
@@ -341,14 +350,11 @@ async def test_statements_reach_nothing_of_another_user(world: World, author: st
     async with over_websocket(world.server, world.bob_token) as bob:
         session = await bob.open(world.bob_home)
         if author == "user":
-            code = PROBE.replace("__BASE__", repr(str(world.base)))
-            code = code.replace("__UID__", str(pwd.getpwnam(ANN).pw_uid))
-            await bob.prompt(session, f"/run {code}\nopen('found.txt', 'w').write(text)", seconds=60)
-            found = (world.bob_home / "found.txt").read_text()
+            await bob.prompt(session, f"/run {world.probe}", seconds=60)
         else:
             await bob.prompt(session, "probe", seconds=60)
-            await bob.prompt(session, "/run open('found.txt', 'w').write(text)", seconds=60)
-            found = (world.bob_home / "found.txt").read_text()
+        await bob.prompt(session, "/run open('found.txt', 'w').write(text)", seconds=60)
+        found = await anyio.Path(world.bob_home / "found.txt").read_text()
         for name in ("file", "listing", "sessions", "state", "tokens", "write", "plant", "become"):
             assert f"\n{name}: no, " in f"\n{found}", (name, found[:3000])
         assert "KILLABLE" not in found
@@ -357,7 +363,7 @@ async def test_statements_reach_nothing_of_another_user(world: World, author: st
     await _still_there(world)
 
 
-async def test_each_host_runs_under_its_own_account(world: World) -> None:
+def test_each_host_runs_under_its_own_account(world: World) -> None:
     children = Path(f"/proc/{world.server.process.pid}/task/{world.server.process.pid}/children").read_text().split()
     owners = {Path(f"/proc/{pid}").stat().st_uid for pid in children}
     assert owners == {pwd.getpwnam(ANN).pw_uid, pwd.getpwnam(BOB).pw_uid}
@@ -369,39 +375,38 @@ async def test_each_host_runs_under_its_own_account(world: World) -> None:
         assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (pwd.getpwnam(account).pw_uid, 0o700)
 
 
-async def test_users_of_one_database_see_their_own_sessions(tmp_path: Path) -> None:
-    base = _open_to_all(tmp_path)
-    state, homes = base / "served", {name: _owned(base / name, name) for name in (ANN, BOB)}
-    tokens = {name: add_token(state, name, name) for name in (ANN, BOB)}
-    with (
-        running("18") as database,
-        serving(state, environ={"REWINDOW_STORE": database.new_database()}, prefix=_prefix()) as server,
-    ):
-        sessions: dict[str, str] = {}
-        for name, token in tokens.items():
-            async with over_websocket(server, token) as client:
-                sessions[name] = await client.open(homes[name])
-                await client.prompt(sessions[name], "secret = 4711")
-        for name, other in ((ANN, BOB), (BOB, ANN)):
-            async with over_websocket(server, tokens[name]) as client:
-                await client.initialize()
-                listed = (await client.call("session/list", {}))["sessions"]
-                assert [row["sessionId"] for row in listed] == [sessions[name]]
-                params = {"sessionId": sessions[other], "cwd": str(homes[name]), "mcpServers": []}
-                assert (await client.error("session/load", params))["code"] == -32002
-                await client.load(sessions[name], homes[name])
-                await client.prompt(
-                    sessions[name], "import os; str(dict(os.environ)), open('/proc/self/environ').read()"
-                )
-                assert str(database.directory) not in str(client.received)
+async def test_users_of_one_database_see_their_own_sessions() -> None:
+    with _place() as base, running("18") as database:
+        homes = {name: _owned(base / name, name) for name in (ANN, BOB)}
+        tokens = {name: add_token(base / "served", name, name) for name in (ANN, BOB)}
+        database.directory.chmod(0o711)
+        environ = {"REWINDOW_STORE": database.new_database()}
+        with serving(base / "served", environ=environ, prefix=_prefix()) as server:
+            await _use_database(server, tokens, homes, str(database.directory))
+
+
+async def _use_database(server: Server, tokens: Mapping[str, str], homes: Mapping[str, Path], address: str) -> None:
+    sessions: dict[str, str] = {}
+    for name, token in tokens.items():
+        async with over_websocket(server, token) as client:
+            sessions[name] = await client.open(homes[name])
+            await client.prompt(sessions[name], "secret = 4711")
+    for name, other in ((ANN, BOB), (BOB, ANN)):
+        async with over_websocket(server, tokens[name]) as client:
+            await client.initialize()
+            listed = (await client.call("session/list", {}))["sessions"]
+            assert [row["sessionId"] for row in listed] == [sessions[name]]
+            params = {"sessionId": sessions[other], "cwd": str(homes[name]), "mcpServers": []}
+            assert (await client.error("session/load", params))["code"] == -32002
+            await client.load(sessions[name], homes[name])
+            await client.prompt(sessions[name], "import os; str(dict(os.environ)), open('/proc/self/environ').read()")
+            assert address not in str(client.received)
 
 
 async def test_a_flood_of_one_user_leaves_the_other_served(world: World) -> None:
     async with httpx.AsyncClient(headers=bearer(world.bob_token), trust_env=False, timeout=60) as http:
         message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
-        opened: list[httpx.Response] = []
-        for _ in range(70):
-            opened.append(await http.post(world.url, json=message))
+        opened = [await http.post(world.url, json=message) for _ in range(70)]
         assert {response.status_code for response in opened} == {200, 429}
         await _still_there(world)
         for response in opened:
