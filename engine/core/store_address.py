@@ -18,7 +18,11 @@ _ADDRESS: Final = re.compile(
     r"(?P<rest>[^@/?#\s]*(?:/[^@?#\s]*)?)(?P<query>\?[^@#\s]*)?"
 )
 _PORTS: Final = re.compile(r"[0-9]*")
-_SECRET: Final = re.compile(r"(?<=[?&])((?:ssl)?password=)[^&]*")
+_SECRET: Final = re.compile(
+    r"(?<=[?&])((?:password|sslpassword|oauth_client_secret|scram_client_key|scram_server_key)=)[^&]*"
+)
+_PARAMETERS: Final = re.compile(r"\?(?:[a-z_]+=[^&]*(?:&|\Z))*")
+"""With names as they are, because libpq decodes `p%61ssword`."""
 INVALID: Final = (
     "the store's address is invalid; write postgresql://USER@HOST:PORT/DATABASE, with special characters of a name or "
     "password as %XX"
@@ -36,7 +40,7 @@ def check_address(text: str) -> None:
     Its messages would quote parts of a password that contains `@`, `/` or `:` as a host or port.
     """
     found = _ADDRESS.fullmatch(text)
-    if found is None:
+    if found is None or not _PARAMETERS.fullmatch(found["query"] or "?"):
         raise InvalidRequestError(INVALID)
     for host in found["rest"].partition("/")[0].split(","):
         _, _, port = re.sub(r"\[[^]]*]", "", host).partition(":")
@@ -53,7 +57,7 @@ def has_password(text: str) -> bool:
 def shown(text: str) -> str:
     """Return the address without passwords; other text as it is."""
     found = _ADDRESS.fullmatch(text)
-    if found is None:
+    if found is None or not _PARAMETERS.fullmatch(found["query"] or "?"):
         return "postgresql://..." if is_address(text) else text
     user = f"{found['user']}@" if found["user"] else ""
     query = _SECRET.sub(r"\1...", found["query"] or "")

@@ -35,6 +35,8 @@ ExactData = Annotated[object, "exact"]
 
 ELLIPSIS: Final = "…"
 """Replaces the rest of a line."""
+HIDDEN: Final = "***"
+"""What a secret becomes."""
 DOTS: Final = "..."
 """Begins every line that counts, and replaces lines if there is no room to count them."""
 TITLE_CHARS: Final = 80

@@ -14,6 +14,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import translate
 from itertools import zip_longest
 from typing import Final, cast
@@ -54,6 +55,13 @@ _PASSWORDS_IN_URL: Final = (
     re.compile(r"://[^/\s:]*:([^/\s]+)@"),
 )
 """Up to the first and up to the last `@`, because people do not escape one in a password."""
+_PARAMETER_IN_URL: Final = re.compile(r"[?&]([\w.%-]+)=([^&#\s]+)")
+_DATABASE_PASSWORDS: Final = (
+    ("PGPASSFILE", "~/.pgpass", re.compile(r"(?m)^(?!#)(?:(?:\\.|[^:\\\n])*:){4}(.+)$")),
+    ("PGSERVICEFILE", "~/.pg_service.conf", re.compile(r"(?m)^password=(.+)$")),
+)
+"""Files with passwords that libpq reads: the variable with the path, the default, and where a password is."""
+_MOST_BYTES: Final = 1 << 20
 _RANDOM_PART: Final = 16
 """The length from which a part of a URL's path may be a key, as in the addresses of web hooks."""
 _PROXY: Final = re.compile(r"(?i).*_proxy")
@@ -110,6 +118,8 @@ def find_secrets(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> 
         passwords = [password for pattern in _PASSWORDS_IN_URL for password in pattern.findall(value)]
         if _PROXY.fullmatch(name):
             passwords += _PASSWORD_OF_PROXY.findall(value)
+        if "://" in value:
+            passwords += [text for key, text in _PARAMETER_IN_URL.findall(value) if is_secret.match(_unquoted(key))]
         own += [form for password in dict.fromkeys(passwords) for form in {password, _unquoted(password)}]
         if any(own):
             found[name] = own
@@ -124,11 +134,22 @@ def find_secrets(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> 
 
 
 def redactor_of(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> Redactor:
-    """Return the redactor of the secrets of `environ`, see `find_secrets`, and of the user's file of keys.
+    """Return the redactor of the secrets of `environ`, see `find_secrets`, and of the user's files with secrets.
 
-    It also replaces the keys that other programs store in the file later.
+    It also replaces the keys that other programs store in the file of keys later.
     """
-    return Redactor(find_secrets(environ, more_names).values, FileValues(environ))
+    values = find_secrets(environ, more_names).values
+    return Redactor([*values, *_database_passwords(environ)], FileValues(environ))
+
+
+def _database_passwords(environ: Mapping[str, str]) -> Iterator[str]:
+    home = environ.get("HOME", "")
+    for variable, default, pattern in _DATABASE_PASSWORDS:
+        path = environ.get(variable) or default.replace("~", home)
+        with suppress(OSError), open(path, "rb") as file:
+            for found in pattern.findall(file.read(_MOST_BYTES).decode("utf-8", "replace")):
+                yield found.strip()
+                yield re.sub(r"\\(.)", r"\1", found.strip())
 
 
 def server_secrets(server: McpServer, environ: Mapping[str, str], more_names: Iterable[str] = ()) -> list[str]:

@@ -24,6 +24,7 @@ from collections.abc import Callable
 from typing import Final
 
 import anyio
+import anyio.to_thread
 import xxhash
 
 from ..core.errors import EnvironmentUnavailableError
@@ -92,6 +93,8 @@ class Connection(ABC):
         self._closed = False
         self._touched: TouchSink = ignore_touched
         self._hiding = Hiding(reader.redactor)
+        self._asked_hidden = 0
+        self._answering: set[asyncio.Task[None]] = set()
         self._notices = 0
         self._keeping: str | None = None
         self._kept: Kept | None = None
@@ -257,7 +260,7 @@ class Connection(ABC):
                     elif isinstance(message, Touching):
                         self._take_touch(message)
                     elif isinstance(message, AskHidden):
-                        self._tell_hidden(message)
+                        self._take_hidden(message)
                     else:
                         return message
             except ProtocolError as error:
@@ -272,16 +275,22 @@ class Connection(ABC):
         number = message.number
         self._touched(message.path, lambda: self._answer_notice(number))
 
-    def _tell_hidden(self, ask: AskHidden) -> None:
-        if len(ask.text) <= _HIDDEN_HERE:
-            self._send_hidden(ask.number, self._hiding.lines(ask.text))
-            return
-        searching = asyncio.get_running_loop().run_in_executor(None, self._hiding.lines, ask.text)
-        searching.add_done_callback(lambda found: self._send_hidden(ask.number, found.result()))
+    def _take_hidden(self, ask: AskHidden) -> None:
+        self._asked_hidden += 1
+        # One at a time by its own code; a few more if statements were interrupted while they waited.
+        if self._asked_hidden > _MOST_ASKED:
+            raise ProtocolError("the worker asked for hidden lines too often at once")
+        answering = asyncio.get_running_loop().create_task(self._tell_hidden(ask))
+        self._answering.add(answering)
+        answering.add_done_callback(self._answering.discard)
 
-    def _send_hidden(self, number: int, lines: dict[int, str]) -> None:
+    async def _tell_hidden(self, ask: AskHidden) -> None:
+        try:
+            lines = await self._hiding.lines(ask.text)
+        finally:
+            self._asked_hidden -= 1
         if not self.dead and self._violation is None:
-            self.send(HiddenLines(number, lines))
+            self.send(HiddenLines(ask.number, lines))
 
     def _answer_notice(self, number: int) -> None:
         if not self.dead and self._violation is None:
@@ -496,6 +505,8 @@ class WorkerConnection(Connection):
         if self._closed:
             return
         self._closed = True
+        for answering in self._answering:
+            answering.cancel()
         self.watch_memory(False)
         if self._watch is not None:
             self._watch.cancel()
@@ -624,31 +635,39 @@ class Capture:
                     self._sink(shown)
 
 
-_HIDDEN_HERE: Final = 64 << 10
-"""The bytes of the longest text that is searched on the event loop; a megabyte takes about 50 ms."""
+_MOST_ASKED: Final = 8
+_HIDDEN_HERE: Final = 4 << 10
+"""The bytes of the longest text that is searched on the event loop, which takes about a millisecond."""
 _HIDDEN_AT_ONCE: Final = 64 << 20
-_HIDDEN_EACH_SECOND: Final = 1 << 20
+_HIDDEN_EACH_SECOND: Final = 4 << 20
 
 
 class Hiding:
-    """Answers which lines of a worker's texts have secrets, for a limited number of bytes.
+    """Answers which lines of a worker's texts have secrets, at a limited speed.
 
-    Code in a worker could ask too, and so check whether a guess is a secret. The limit keeps that as slow as printing
-    guesses. Beyond it nothing is hidden here, so what is displayed is redacted when it arrives, like all other text.
+    Code in a worker could ask too, and so check whether a guess is a secret. The limit keeps that slow: beyond
+    _HIDDEN_AT_ONCE bytes an answer waits.
     """
 
     def __init__(self, redactor: Redactor, now: Callable[[], float] = time.monotonic) -> None:
         self._redactor = redactor
         self._now = now
-        self._left = float(_HIDDEN_AT_ONCE)
-        self._since = now()
+        self._free = now()
+        """When the answers so far are paid for."""
 
-    def lines(self, text: bytes) -> dict[int, str]:
-        """Return the lines with secrets, without these, by number from 0."""
+    def delay(self, size: int) -> float:
+        """Count a text of this size; return the seconds that its answer must wait."""
         now = self._now()
-        self._left = min(self._left + (now - self._since) * _HIDDEN_EACH_SECOND, _HIDDEN_AT_ONCE)
-        self._since = now
-        if len(text) > self._left:
-            return {}
-        self._left -= len(text)
+        self._free = max(self._free, now) + size / _HIDDEN_EACH_SECOND
+        return max(0.0, self._free - now - _HIDDEN_AT_ONCE / _HIDDEN_EACH_SECOND)
+
+    async def lines(self, text: bytes) -> dict[int, str]:
+        """Return the lines with secrets, without these, by number from 0."""
+        if delay := self.delay(len(text)):
+            await anyio.sleep(delay)
+        if len(text) <= _HIDDEN_HERE:
+            return self._lines(text)
+        return await anyio.to_thread.run_sync(self._lines, text)
+
+    def _lines(self, text: bytes) -> dict[int, str]:
         return self._redactor.hidden_lines(text.decode("utf-8", "replace"))

@@ -7,9 +7,9 @@ encoder.
 
 from __future__ import annotations
 
+from ...core.text import HIDDEN
 from .needles import SHORTEST
 from .redactor import (
-    HIDDEN,
     NO_SECRETS,
     RedactedStream,
     Redactor,

@@ -36,15 +36,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...core.text import Named
+from ...core.text import HIDDEN, Named
 from ..events import Event
 from ..events.codec import encode
 from ..events.conversation import AgentReasoning, ThinkingBlock
 from ..events.execution import EffectAnswered, StatementRecorded
 from .needles import SHORTEST, Needles, encoded_forms, plain_forms
 from .spellings import STRING_BYTES, Span, fold, has_marks, read_in, reading, unmarked
-
-HIDDEN: Final = "***"
 
 _CONTINUATION: Final = bytes(range(0x80, 0xC0))
 """The bytes of UTF-8 that begin no character."""
@@ -174,10 +172,14 @@ class Redactor:
         """Return the content for a store; None if it contains a whole form."""
         if not self:
             return Storable(data)
-        overlap = _SPREAD * self._known.spelled.longest + STRING_BYTES
-        starts = range(0, max(1, len(data) - overlap), _PART)
-        is_secret = any(self._holds(data[start : start + _PART + overlap]) for start in starts)
+        is_secret = any(self._holds(part) for _, part in self._parts(data))
         return None if is_secret else Storable(data)
+
+    def _parts(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Yield overlapping parts of content with their starts, so that other threads run in between."""
+        overlap = _SPREAD * self._known.spelled.longest + STRING_BYTES
+        for start in range(0, max(1, len(data) - overlap), _PART):
+            yield start, data[start : start + _PART + overlap]
 
     def storable_json(self, data: bytes) -> Storable | None:
         """Return the JSON for a store; None if a string contains a whole form, perhaps with escapes."""
@@ -206,7 +208,7 @@ class Redactor:
         if not self:
             return {}
         data = _bytes_of(text)
-        spans = self._spans(data)
+        spans = _merged(span for start, part in self._parts(data) for span in _shifted(self._spans(part), start))
         return _redacted_lines(text, _in_characters(data, spans)) if spans else {}
 
     def redact_piece(self, text: str) -> tuple[str, str]:
@@ -284,6 +286,10 @@ def _in_characters(data: bytes, spans: Iterable[Span]) -> list[Span]:
         is_inside = span[0] < len(data) and data[span[0]] in _CONTINUATION
         converted.append((start - is_inside, end))
     return converted
+
+
+def _shifted(spans: Iterable[Span], by: int) -> Iterator[Span]:
+    return ((start + by, end + by) for start, end in spans)
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:

@@ -93,11 +93,14 @@ SWALLOWED: Final = tuple(
 
 _LINE_START: Final = rb"(?:(?<=\n)|(?<=\\n))"
 _ONE_MARK: Final = (
-    rb"[ >]{0,16}(?:[0-9]{1,8}(?:-[0-9]{1,8})?(?:\t|\\+t)|\S{1,300}(?::[0-9]{1,8}:|-[0-9]{1,8}-) |[+-]"
+    rb"[ >]{0,16}(?:[0-9]{1,8}(?:-[0-9]{1,8})?(?:\t|\\+t)|[^\s\\]{1,300}(?::[0-9]{1,8}:|-[0-9]{1,8}-) |[+-]"
     rb"|(?:\xe2\x86\xaa|\\+u21aa) )"
 )
 MARK: Final = re.compile(_LINE_START + rb"(?:" + _ONE_MARK + rb"){1,4}")
-"""What is before a line of a view, a search, changes or a continued line; several if a view shows changes."""
+"""What is before a line of a view, a search, changes or a continued line; several if a view shows changes.
+
+A path ends at a backslash, so a text full of escaped line breaks is not read again and again.
+"""
 _MARKED: Final = tuple(re.compile(newline + _ONE_MARK) for newline in (rb"\n", rb"\\n"))
 """These begin with literal bytes, which `re` finds quickly."""
 _MARK_BYTES: Final = 400

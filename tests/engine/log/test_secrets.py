@@ -14,6 +14,7 @@ from engine.log.secrets import (
     allowed_variables,
     command_line_secrets,
     find_secrets,
+    redactor_of,
     server_secrets,
 )
 
@@ -218,3 +219,22 @@ def test_values_whose_names_look_secret_are_found(words: tuple[str, ...]) -> Non
 
 def test_other_words_are_none() -> None:
     assert command_line_secrets(("agent", "--name", COMMAND_VALUE, f"colour={COMMAND_VALUE}"), {}) == []
+
+
+def test_passwords_in_the_parameters_of_a_url_are_secret() -> None:
+    found = find_secrets(
+        {
+            "STORE": "postgresql://me@db/x?sslmode=require&p%61ssword=Mm18%2FQw7x&sslpassword=tEz5hGdS8a",
+            "NO_URL": "a?password=notHidden1",
+        }
+    )
+    assert set(found.values) == {"Mm18%2FQw7x", "Mm18/Qw7x", "tEz5hGdS8a"}
+
+
+def test_passwords_that_libpq_reads_from_files_are_secret(tmp_path: Path) -> None:
+    (tmp_path / ".pgpass").write_text("# host:1:d:u:noPassword1\ndb:5432:*:me:Mm18\\:Qw7xLk\n")
+    (tmp_path / "service").write_text("[work]\nhost=db\npassword=tEz5hGdS8a\n")
+    redactor = redactor_of({"HOME": str(tmp_path), "PGSERVICEFILE": str(tmp_path / "service")})
+    text = "noPassword1 Mm18\\:Qw7xLk Mm18:Qw7xLk tEz5hGdS8a"
+    assert redactor.redact(text) == "noPassword1 *** *** ***"
+    assert redactor_of({"HOME": str(tmp_path / "none")}).redact(text) == text

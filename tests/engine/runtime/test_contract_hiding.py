@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import pytest
 from msgspec.structs import replace
 
 from engine.files.revision import digest_of
@@ -15,6 +16,7 @@ from engine.log.redaction import Redactor
 from engine.runtime.connection import Hiding
 from tests.engine.runtime.test_contract_handles import seen, step
 from tests.support.environments import AnyBench, Bench, Make, restore, spec_for
+from tests.support.in_process import InProcessEnvironment
 
 KEY = "sk-proj-Zq7RkW3xYb9TfLm2PcVn5JhGdS8a"
 TEXT = f"A=1\nKEY={KEY}\n"
@@ -92,26 +94,62 @@ async def test_threads_get_answers_while_the_host_waits_and_no_longer(make: Make
         "go = threading.Event()\n"
         "def look():\n"
         "    go.wait(); time.sleep(0.2)\n"
-        "    global v; v = view('a')\n"
+        "    global v; v = view('b')\n"
         "t = threading.Thread(target=look); t.start()\n"
         "go.set()"
     )
     async with knowing(make, tmp_path) as b:
         (tmp_path / "a").write_text(TEXT)
+        (tmp_path / "b").write_text(TEXT)
         at_once = "import threading\ndef look():\n    global v; v = view('a')\n"
         await b.run(at_once + "t = threading.Thread(target=look); t.start(); t.join()")
         assert await b.value(LENGTH) == str(len(SHOWN))
         await b.run(later)
         await anyio.sleep(0.4)
-        assert "KEY=***" in str(await b.value("t.join(); v.Render(0, All).text"))  # redacted by the host
+        assert await b.value("t.join(); v.Render(0, All).text") == repr("1\t***\n2\t***\n")
 
 
-def test_what_is_hidden_is_limited_so_that_it_tests_few_guesses() -> None:
+async def test_a_forked_process_shows_no_line(make: Make, tmp_path: Path) -> None:
+    source = (
+        "import os\n"
+        "if (child := os.fork()) == 0:\n"
+        "    text = view('a').Render(0, All).text\n"
+        "    open('out', 'w').write(text); os._exit(0)\n"
+        "os.waitpid(child, 0)"
+    )
+    if make is InProcessEnvironment:
+        pytest.skip("it would fork the tests")
+    async with knowing(make, tmp_path) as b:
+        (tmp_path / "a").write_text(TEXT)
+        assert (await b.run(source)).status == "ok"
+    assert (tmp_path / "out").read_text() == "1\t***\n2\t***\n"
+
+
+async def test_a_flood_of_forged_questions_ends_the_worker(make: Make, tmp_path: Path) -> None:
+    if make is InProcessEnvironment:
+        pytest.skip("there is no socket")
+    source = """if True:
+        import msgspec, os, socket, stat, struct, time
+        body = msgspec.msgpack.encode({"type": "AskHidden", "number": 9, "text": b"x" * 3_000})
+        frame = struct.pack("<I", len(body)) + body
+        sockets = [each for each in map(int, os.listdir("/proc/self/fd")) if each > 2]
+        for each in sockets:
+            try:
+                if stat.S_ISSOCK(os.fstat(each).st_mode):
+                    socket.socket(fileno=os.dup(each)).send(20 * frame, socket.MSG_DONTWAIT)
+            except OSError: pass
+        time.sleep(5)
+    """
+    async with knowing(make, tmp_path) as b:
+        outcome = await b.run(source)
+    assert "asked for hidden lines too often" in str(outcome.exception)
+
+
+def test_guesses_are_limited() -> None:
     seconds = [0.0]
     hiding = Hiding(Redactor([KEY]), lambda: seconds[0])
-    text = KEY.encode() + b" " * (16 << 20)
-    assert [bool(hiding.lines(text)) for _ in range(5)] == [True, True, True, False, False]
-    seconds[0] = 16.0
-    assert [bool(hiding.lines(text)) for _ in range(2)] == [True, False]
+    assert [hiding.delay(16 << 20) for _ in range(6)] == [0, 0, 0, 0, 4, 8]
+    seconds[0] = 8.0
+    assert [hiding.delay(4 << 20) for _ in range(2)] == [1, 2]
     seconds[0] = 1e9
-    assert [bool(hiding.lines(text)) for _ in range(4)] == [True, True, True, False]
+    assert [hiding.delay(16 << 20) for _ in range(5)] == [0, 0, 0, 0, 4]

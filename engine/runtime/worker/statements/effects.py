@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import Final, Protocol, cast
 
 from ....core.plain_data import argument_digest, clean
-from ....core.text import cut_line
+from ....core.text import HIDDEN, cut_line
 from ....core.toolbox import RECALL_ANSWER, RECALL_FILE, ROUTED, TOOLS, call_title
 from ..channel import Inbox
 from ..framing import frame
@@ -202,14 +202,16 @@ class Effects:
     def hidden_lines(self, text: str) -> Mapping[int, str]:
         """The lines of a text that have secrets, without these, by number from 0.
 
-        Empty if the host cannot be asked now: between two requests, in a forked process, or during another question of
-        the same thread. What is displayed of the text is redacted then when it reaches the host.
+        If the host cannot be asked now, every line is hidden: between two requests, in a forked process, or during
+        another question of the same thread.
         """
-        if not text or not self._transport.ours or self.busy:
+        if not text:
             return {}
+        if not self._transport.ours or self.busy:
+            return _all_hidden(text)
         with self._lock:
             if not self._serving:
-                return {}
+                return _all_hidden(text)
             self._asking = threading.get_ident()
             try:
                 self._questions += 1
@@ -349,6 +351,10 @@ class Recording:
         if placed is not None and placed.question is not None and asked[0] == placed.question[0] in _WRITING:
             return self._left.pop(question.ordinal)
         return None
+
+
+def _all_hidden(text: str) -> Mapping[int, str]:
+    return dict.fromkeys((number for number, line in enumerate(text.split("\n")) if line), HIDDEN)
 
 
 def exception_named(name: str, message: str) -> Exception:

@@ -6,6 +6,7 @@ import base64
 import html
 import io
 import json
+import time
 import types
 import unicodedata
 from binascii import b2a_base64
@@ -621,3 +622,18 @@ def test_no_form_of_a_secret_is_in_the_lines(secret: str, form: Callable[[str], 
     assert (lines[0], lines[-1], len(lines)) == ("before", "after", text.count("\n") + 1)
     assert pieces_of(secret, shown) == []
     assert not redactor.holds(shown)
+
+
+@pytest.mark.parametrize("unit", ["\\n", "\\na", "\n", "\n1", "\\n- ", "\\n" + "a" * 299, "\n> ", "\\n1-2"])
+def test_no_text_takes_much_longer_than_others_of_its_length(unit: str) -> None:
+    redactor, size = Redactor([LONG]), 1 << 17
+
+    def seconds(text: str) -> float:
+        times: list[float] = []
+        for _ in range(3):
+            since = time.process_time()
+            redactor.redact(text)
+            times.append(time.process_time() - since)
+        return min(times)
+
+    assert seconds(unit * (size // len(unit))) < 8 * seconds("\\u0041" * (size // 6))

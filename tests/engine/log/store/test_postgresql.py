@@ -363,6 +363,8 @@ def test_a_call_has_one_effect_or_an_error_wherever_the_connection_breaks(
             "postgresql://me@db.example:5432/x?sslmode=require",
         ),
         ("postgres://me@one,two:5433/x?password=word-1&a=b", "postgres://me@one,two:5433/x?password=...&a=b"),
+        ("postgresql://me@db/x?oauth_client_secret=word-1", "postgresql://me@db/x?oauth_client_secret=..."),
+        ("postgresql://me@db/x?p%61ssword=word-1", "postgresql://..."),
         ("postgresql://me:word-1@/x?host=/run/pg", "postgresql://me@/x?host=/run/pg"),
         ("postgresql://me:wo@rd-1@db/x", "postgresql://..."),
     ],
