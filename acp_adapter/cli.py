@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, Final, TextIO, cast
 
 from acp_adapter.jsonrpc.stdio import divert
 
@@ -127,9 +127,17 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, str 
         parser.add_argument(name, metavar=option.value, help=f"{option.help} ({option.variable})")
     _add_server_options(parser)
     parsed = parser.parse_args(arguments)
-    if parsed.listen is None and (parsed.token_file or parsed.allow_host or parsed.tls_cert or parsed.tls_key):
-        parser.error("--token-file, --allow-host, --tls-cert and --tls-key need --listen")
+    given = {name for name in SERVER_OPTIONS if getattr(parsed, name.replace("-", "_"))}
+    if parsed.listen is None and given:
+        parser.error(f"{', '.join(f'--{name}' for name in sorted(given))}: only with --listen")
+    if parsed.cluster is None and any(name.startswith("cluster-") for name in given):
+        parser.error("--cluster-cpus, --cluster-memory and --cluster-label need --cluster")
     return parsed, {option.name: getattr(parsed, option.name) for option in SETTINGS}
+
+
+SERVER_OPTIONS: Final = (
+    "token-file", "allow-host", "tls-cert", "tls-key", "cluster", "cluster-cpus", "cluster-memory", "cluster-label",
+)  # fmt: skip
 
 
 def _add_server_options(parser: argparse.ArgumentParser) -> None:
@@ -153,4 +161,25 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     )
     server.add_argument("--tls-cert", metavar="FILE", help="certificate for TLS, with its chain")
     server.add_argument("--tls-key", metavar="FILE", help="key of the certificate")
+    server.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="run the agents of users on a Ray cluster: HOST:PORT of its head, `auto`, or `local` for this machine",
+    )
+    server.add_argument(
+        "--cluster-cpus",
+        type=float,
+        metavar="N",
+        help="processors that each user's agent takes of its node (default: 0)",
+    )
+    server.add_argument(
+        "--cluster-memory", type=int, metavar="MIB", help="memory that each user's agent takes of its node (default: 0)"
+    )
+    server.add_argument(
+        "--cluster-label",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="label of the nodes for agents; {user} stands for the user's name; can be given more than once",
+    )
     server.add_argument("--connections", type=int, help=argparse.SUPPRESS)

@@ -2,7 +2,8 @@
 
 The process that listens on the network (`listening`) starts it, and sends it one end of a socket pair for each
 connection, over a control socket that both have from the start. So nobody else can reach it, and it needs no token. Its
-end of the control socket ends when the listening process is gone, and then it ends, too.
+end of the control socket ends when the listening process is gone, and then it ends, too. A process that may be stopped
+without an end, as in a cluster, also sends beats. Once it did, the host ends when SILENT_SECONDS pass without one.
 
 Called by the command line.
 """
@@ -24,6 +25,10 @@ from engine import Host
 
 OPTION: Final = "--connections"
 """The hidden option of `rewindow-acp` that begins this, with the number of the control socket."""
+BEAT: Final = b"b"
+CONNECTION: Final = b"c"
+"""What is sent with a descriptor."""
+SILENT_SECONDS: Final = 10.0
 _MOST_AT_ONCE: Final = 16
 _log = logging.getLogger(__name__)
 
@@ -34,18 +39,26 @@ async def serve_connections(control: int, host: Host, when_ready: Callable[[], N
         receiving.setblocking(False)
         async with host, anyio.create_task_group() as tasks:
             sharing = Sharing(host, tasks)
-            while connections := await _receive(receiving):
-                for connection in connections:
-                    tasks.start_soon(_serve, connection, host, when_ready, sharing)
+            patience: float | None = None
+            while True:
+                data = b""
+                with anyio.move_on_after(patience):
+                    data, connections = await _receive(receiving)
+                    for connection in connections:
+                        tasks.start_soon(_serve, connection, host, when_ready, sharing)
+                if not data:
+                    break
+                if BEAT in data:
+                    patience = SILENT_SECONDS
             tasks.cancel_scope.cancel()
 
 
-async def _receive(control: socket.socket) -> list[int]:
-    """Wait for connections, and return their descriptors; none at the end."""
+async def _receive(control: socket.socket) -> tuple[bytes, list[int]]:
+    """Wait for connections and beats; return what was sent, with descriptors; nothing at the end."""
     loop = asyncio.get_running_loop()
     while True:
         try:
-            _, descriptors, _, _ = socket.recv_fds(control, _MOST_AT_ONCE, _MOST_AT_ONCE)
+            data, descriptors, _, _ = socket.recv_fds(control, _MOST_AT_ONCE, _MOST_AT_ONCE)
         except BlockingIOError:
             arrival = asyncio.Event()
             loop.add_reader(control, arrival.set)
@@ -55,9 +68,9 @@ async def _receive(control: socket.socket) -> list[int]:
                 loop.remove_reader(control)
         except OSError as error:
             _log.debug("the control socket ended: %s", error)
-            return []
+            return b"", []
         else:
-            return descriptors
+            return data, descriptors
 
 
 async def _serve(connection: int, host: Host, when_ready: Callable[[], None], sharing: Sharing) -> None:

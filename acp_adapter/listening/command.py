@@ -13,18 +13,29 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from acp_adapter.listening.users import FILE_NAME, Token, TokenFile, User, UsersError
 from engine import Settings, load_settings
 from engine.core.errors import InvalidRequestError
 from engine.core.installation import extra_command
 from engine.core.settings import SETTINGS
+from engine.core.store_address import is_address
 from engine.core.web_access import LOOPBACK, Names
 from engine.runtime.system.addresses import AddressError, parsed_address
 
+if TYPE_CHECKING:  # only to serve
+    from acp_adapter.listening.placement import Placement
+
 EXTRA: Final = "server"
 _PACKAGE: Final = "hypercorn"
+CLUSTER_EXTRA: Final = "cluster"
+_CLUSTER_PACKAGE: Final = "ray"
+_MIB: Final = 1 << 20
+NOT_SHARED: Final = (
+    "--cluster needs a store that all its nodes reach; set --store postgresql://USER@HOST/DATABASE, or use "
+    "--cluster local"
+)
 TOKENS: Final = "tokens"
 DESCRIPTION: Final = """\
 The tokens of clients that connect to `rewindow-acp --listen`. A token names its user. The file keeps only digests.
@@ -60,37 +71,61 @@ def serve(options: argparse.Namespace, overrides: Mapping[str, str | None]) -> i
         settings = load_settings(os.environ, overrides)
         if find_spec(_PACKAGE) is None:
             raise UsersError(f"--listen needs the extra `{EXTRA}`; run: {extra_command(EXTRA)}")
+        if options.cluster is not None and find_spec(_CLUSTER_PACKAGE) is None:
+            raise UsersError(f"--cluster needs the extra `{CLUSTER_EXTRA}`; run: {extra_command(CLUSTER_EXTRA)}")
         tls = _tls(options)
         users = TokenFile(token_file(settings, options.token_file))
-        _check(users, settings)
+        _check(users, settings, options.cluster)
         address = parsed_address(options.listen, "--listen")
         listening = address.listen()
     except (AddressError, InvalidRequestError, UsersError) as error:
         return _refused(error)
     import anyio  # only to serve
 
-    from acp_adapter.listening.placement import LocalProcesses
+    from acp_adapter.listening.placement import PlacementError
     from acp_adapter.listening.server import listen_until_signal
 
     if tls is None and not address.is_loopback:
         sys.stderr.write(NO_ENCRYPTION.format(host=address.host))
     names = Names(tuple(dict.fromkeys((*LOOPBACK, *address.names, *options.allow_host))))
-    given = {row.variable: overrides.get(row.name) for row in SETTINGS}
-    environ = {**os.environ, **{name: value for name, value in given.items() if value is not None}}
-    placement = LocalProcesses(environ, settings.state_dir)
+    given = {row.variable: overrides.get(row.name) or os.environ.get(row.variable) for row in SETTINGS}
+    variables = {name: value for name, value in given.items() if value is not None}
+    try:
+        placement = _placement(options, settings, variables)
+    except (PlacementError, UsersError) as error:
+        listening.close()
+        return _refused(error)
     try:
         return anyio.run(listen_until_signal, listening, placement, users, names, tls)
     except KeyboardInterrupt:  # before the server handles signals
         return 130
 
 
-def _check(users: TokenFile, settings: Settings) -> None:
-    """Check that someone can connect, and that each user can have a host. Raises UsersError."""
-    from acp_adapter.listening.placement import check_accounts
+def _placement(options: argparse.Namespace, settings: Settings, variables: Mapping[str, str]) -> Placement:
+    """Return where hosts run. Raises PlacementError and UsersError."""
+    from acp_adapter.listening.placement import LOCAL_CLUSTER, LocalProcesses
+
+    if options.cluster is None:
+        return LocalProcesses({**os.environ, **variables}, settings.state_dir)
+    from acp_adapter.listening.cluster import RayPlacement, Resources
+
+    if options.cluster != LOCAL_CLUSTER and not is_address(settings.store):
+        raise UsersError(NOT_SHARED)
+    labels = {name: value for name, _, value in (label.partition("=") for label in options.cluster_label)}
+    if not all(name and value for name, value in labels.items()):
+        raise UsersError("--cluster-label takes NAME=VALUE")
+    resources = Resources(options.cluster_cpus or 0.0, (options.cluster_memory or 0) * _MIB, labels)
+    return RayPlacement.join(options.cluster, variables, settings.state_dir, resources)
+
+
+def _check(users: TokenFile, settings: Settings, cluster: str | None) -> None:
+    """Check that someone can connect, and that each user can have a host, if it runs here. Raises UsersError."""
+    from acp_adapter.listening.placement import LOCAL_CLUSTER, check_accounts
 
     if not users.path.exists() or not users.tokens:
         raise UsersError(NONE_YET.format(path=users.path))
-    check_accounts({token.user for token in users.tokens.values()}, settings.state_dir)
+    if cluster in (None, LOCAL_CLUSTER):
+        check_accounts({token.user for token in users.tokens.values()}, settings.state_dir)
 
 
 def _tls(options: argparse.Namespace) -> tuple[str, str] | None:

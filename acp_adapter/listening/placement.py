@@ -17,16 +17,19 @@ import stat
 import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
 import anyio
 from anyio.abc import Process
 
-from acp_adapter.hosting import OPTION
+from acp_adapter.hosting import BEAT, CONNECTION, OPTION
 from acp_adapter.jsonrpc.sockets import SocketTransport
 from acp_adapter.listening.users import User, UsersError
 
+LOCAL_CLUSTER: Final = "local"
+"""The address of a cluster of this machine alone, which begins and ends with the server."""
 END_SECONDS: Final = 10.0
 """Time for a host to close its sessions."""
 _STATE_VARIABLE: Final = "REWINDOW_STATE_DIR"
@@ -71,6 +74,10 @@ class Placement(Protocol):
 
     def list(self) -> Sequence[User]:
         """Return the users whose hosts run."""
+        ...
+
+    async def leave(self) -> None:
+        """Let go of all hosts, because the front end ends."""
         ...
 
 
@@ -134,15 +141,27 @@ class LocalHost:
         """Open a connection to the host. Raises PlacementError."""
         ours, theirs = socket.socketpair()
         try:
-            with theirs:
+            await self.give(theirs)
+        except BaseException:
+            ours.close()
+            raise
+        return SocketTransport(ours)
+
+    async def give(self, connected: socket.socket) -> None:
+        """Let the host serve a connection, which is closed here. Raises PlacementError."""
+        try:
+            with connected:
                 # The kernel takes few descriptors that nobody has received; the host takes them at once.
                 await asyncio.get_running_loop().run_in_executor(
-                    None, socket.send_fds, self._control, [b"c"], [theirs.fileno()]
+                    None, socket.send_fds, self._control, [CONNECTION], [connected.fileno()]
                 )
         except OSError as error:
-            ours.close()
             raise PlacementError(f"the host of {self.user.name} does not answer: {error}") from None
-        return SocketTransport(ours)
+
+    def beat(self) -> None:
+        """Tell the host that this process runs. It ends when it hears this no more, once it did."""
+        with suppress(OSError):  # it has ended, or does not read
+            self._control.send(BEAT, socket.MSG_DONTWAIT)
 
     async def end(self) -> None:
         """End the process: closing the control socket lets it close its sessions."""
@@ -232,6 +251,12 @@ class LocalProcesses:
         """End a host, with its sessions."""
         if (found := self._hosts.pop(user, None)) is not None:
             await found.end()
+
+    async def leave(self) -> None:
+        """End all hosts, which are processes of the front end."""
+        async with anyio.create_task_group() as tasks:
+            for user in self.list():
+                tasks.start_soon(self.end, user.name)
 
     def list(self) -> Sequence[User]:
         """Return the users whose hosts run."""

@@ -75,9 +75,7 @@ async def listen(
             tasks.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
-            async with anyio.create_task_group() as tasks:
-                for user in placement.list():
-                    tasks.start_soon(placement.end, user.name)
+            await placement.leave()
 
 
 def _ignore(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

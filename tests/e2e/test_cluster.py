@@ -1,0 +1,135 @@
+"""Hosts of users on a Ray cluster of this machine, through the real server: placed, found again, and replaced."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import psutil
+import pytest
+
+from tests.support.environments import until
+from tests.support.remote import PROGRAM, Server, add_token, over_websocket, serving
+
+pytest.importorskip("ray", reason="Ray is not installed")
+pytestmark = pytest.mark.anyio
+INITIALIZE = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cluster") / "state"
+
+
+@pytest.fixture(scope="module")
+def token(state: Path) -> str:
+    return add_token(state)
+
+
+@pytest.fixture(scope="module")
+def server(state: Path, token: str) -> Iterator[Server]:
+    with serving(state, "--cluster", "local") as running:
+        yield running
+
+
+def hosts(server: Server) -> list[psutil.Process]:
+    """The processes of hosts below the server."""
+    below = psutil.Process(server.process.pid).children(recursive=True)
+    return [each for each in below if "--connections" in each.cmdline()]
+
+
+async def test_a_host_is_the_child_of_an_actor_and_knows_nothing_of_ray(
+    server: Server, token: str, tmp_path: Path
+) -> None:
+    async with over_websocket(server, token) as client:
+        session = await client.open(tmp_path)
+        assert await client.prompt(session, "20 + 3") == "end_turn"
+        assert client.text() == "23"
+        (host,) = hosts(server)
+        parent = host.parent()
+        assert parent is not None
+        assert "ray::" in " ".join(parent.cmdline())
+        assert [name for name in host.environ() if name.startswith("RAY_")] == []
+
+
+async def test_a_host_whose_actor_was_killed_is_replaced(server: Server, token: str, tmp_path: Path) -> None:
+    async with over_websocket(server, token) as client:
+        session = await client.open(tmp_path)
+        await client.prompt(session, "x = 42")
+    (host,) = hosts(server)
+    parent = host.parent()
+    assert parent is not None
+    parent.kill()
+    await anyio.to_thread.run_sync(host.wait, 30)
+    async with over_websocket(server, token) as again:
+        await again.initialize()
+        await again.load(session, tmp_path)
+        assert await again.prompt(session, "x + 1") == "end_turn"
+        assert again.text().endswith("43")
+
+
+async def test_a_host_whose_actor_is_stopped_ends_and_is_replaced(server: Server, token: str, tmp_path: Path) -> None:
+    async with over_websocket(server, token) as client:
+        session = await client.open(tmp_path)
+        await client.prompt(session, "x = 42")
+    (host,) = hosts(server)
+    parent = host.parent()
+    assert parent is not None
+    os.kill(parent.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(TimeoutError):  # its handshake waits as long as the actor may take
+            async with over_websocket(server, token):
+                pass
+        await until(lambda: not host.is_running() or host.status() == psutil.STATUS_ZOMBIE)
+        async with over_websocket(server, token) as again:
+            await again.initialize()
+            await again.load(session, tmp_path)
+            assert await again.prompt(session, "x + 1") == "end_turn"
+            assert again.text().endswith("43")
+    finally:
+        with suppress(ProcessLookupError):  # Ray may have ended it
+            os.kill(parent.pid, signal.SIGCONT)
+
+
+async def test_nobody_enters_without_a_ticket(server: Server, token: str, tmp_path: Path) -> None:
+    async with over_websocket(server, token) as client:
+        await client.open(tmp_path)
+        (host,) = hosts(server)
+        parent = host.parent()
+        assert parent is not None
+        listening = [each.laddr for each in parent.net_connections("tcp") if each.status == psutil.CONN_LISTEN]
+        refused = 0
+        for address in listening:
+            for sent in (b"", b"\0" * 32, os.urandom(32), os.urandom(31)):
+                with anyio.move_on_after(15):
+                    async with await anyio.connect_tcp(address.ip, address.port) as stream:
+                        await stream.send(sent + INITIALIZE)
+                        try:
+                            received = await stream.receive()
+                        except (anyio.EndOfStream, anyio.BrokenResourceError):
+                            received = b""
+                        assert b"protocolVersion" not in received
+                        refused += 1
+        assert refused >= 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--cluster", "10.0.0.1:6379"], "needs a store that all its nodes reach; set --store postgresql://"),
+        (["--cluster-cpus", "1"], "--cluster-cpus, --cluster-memory and --cluster-label need --cluster"),
+        (["--cluster", "local", "--cluster-label", "zone"], "--cluster-label takes NAME=VALUE"),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_is_refused(state: Path, token: str, arguments: list[str], said: str) -> None:
+    del token
+    command = [PROGRAM, "--listen", "127.0.0.1:0", "--state-dir", str(state), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert said in done.stderr
