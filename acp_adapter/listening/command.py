@@ -19,8 +19,7 @@ from acp_adapter.listening.users import FILE_NAME, Token, TokenFile, User, Users
 from engine import Settings, load_settings
 from engine.core.errors import InvalidRequestError
 from engine.core.installation import extra_command
-from engine.core.settings import SETTINGS
-from engine.core.store_address import is_address
+from engine.core.settings import DEFAULT_STORE, SETTINGS
 from engine.core.web_access import LOOPBACK, Names
 from engine.runtime.system.addresses import AddressError, parsed_address
 
@@ -109,7 +108,7 @@ def _placement(options: argparse.Namespace, settings: Settings, variables: Mappi
         return LocalProcesses({**os.environ, **variables}, settings.state_dir)
     from acp_adapter.listening.cluster import RayPlacement, Resources
 
-    if options.cluster != LOCAL_CLUSTER and not is_address(settings.store):
+    if options.cluster != LOCAL_CLUSTER and settings.store == DEFAULT_STORE:
         raise UsersError(NOT_SHARED)
     labels = {name: value for name, _, value in (label.partition("=") for label in options.cluster_label)}
     if not all(name and value for name, value in labels.items()):

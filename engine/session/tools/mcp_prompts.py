@@ -62,7 +62,8 @@ def prompts_of(found: Sequence[Mapping[str, Any]]) -> dict[str, Prompt]:
         key = each.get("name")
         if not isinstance(key, str) or not key:
             continue
-        name = numbered(_OTHER.sub("_", key)[:_NAME_CHARS].strip("_") or "prompt", prompts)
+        spelled = _OTHER.sub("_", key).strip("_")
+        name = numbered(spelled if 0 < len(spelled) <= _NAME_CHARS else "prompt", prompts)
         about = each.get("description") or each.get("title")
         prompts[name] = Prompt(name, key, _line(about), tuple(_arguments(each.get("arguments"))))
     return prompts

@@ -31,7 +31,7 @@ def text(words: str) -> dict[str, Any]:
 
 def test_prompts_have_names_that_can_be_typed() -> None:
     found = prompts_of([{"name": name} for name in ("a b", "a/b", "", "\x1b", "x" * 200, "prompt")] + [{"name": 7}])
-    assert [*found] == ["a_b", "a_b_2", "prompt", "x" * 64, "prompt_2"]
+    assert [*found] == ["a_b", "a_b_2", "prompt", "prompt_2", "prompt_3"]  # a part of a long name may be one of a key
     assert found["a_b_2"].key == "a/b"
 
 
