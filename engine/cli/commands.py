@@ -231,10 +231,12 @@ Examples:
   rewindow replay ses_0193 --from 3 --mode dry stop at the first effect
   rewindow replay ses_0193 --from 3 --edit new.py    new.py in place of 3, then the later ones
   rewindow replay ses_0193 --from 1 --json | jq .divergences
+  rewindow replay --all --since 30d            copies of all sessions of a month, side by side
 
 \b
 Variables and files stay unchanged, except with `--mode live`, and with `--edit`, which makes a branch.
-The exit code is 1 if the replay did not reach its end, for instance because a statement took too long.
+The exit code is 1 if the replay did not reach its end, for instance because a statement took too long;
+with `--all`, also if a session differs. More: `rewindow help how-to/try-an-upgrade`.
 """
 _DIFF_EXAMPLES: Final = """\b
 Examples:

@@ -7,10 +7,9 @@ While a command has the session open, no other process can open it. On a termina
 from __future__ import annotations
 
 import os
-import shutil
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Annotated, Final, TypeVar
 
@@ -19,7 +18,7 @@ import typer
 
 from ..core.errors import EngineError
 from ..core.ids import BranchId
-from ..core.text import cut_line, visible
+from ..core.text import visible
 from ..log.branches import branches_of
 from ..log.events.going_back import Diverged, FileLeft, FileToRestore, Rewound
 from ..log.file_history import Restorable, finished_lines, rewound_lines
@@ -35,7 +34,9 @@ from ..session.progress import Progress, with_progress
 from ..session.requests import EDIT_MODES, ReplayReport
 from ..session.session import Session
 from .commands import chosen, number_from
-from .output import find, print_json, redactor, settings, store
+from .output import ProgressLine, find, print_json, redactor, settings, store
+from .replay_all import replay_all
+from .sessions import seconds_of
 
 _REWIND_STOPPED: Final = "Stopped. Variables, files and conversation are restored."
 """Shown for an interrupt before the first file was restored."""
@@ -116,6 +117,9 @@ def _paths(files: tuple[FileToRestore | FileLeft, ...]) -> list[str]:
 
 
 _NOT_ENDED: Final = 1
+_NEEDS_SESSION: Final = "name a SESSION and the first statement (--from K), or use --all"
+_NOT_WITH_ALL: Final = "--all takes only --cwd, --since, --jobs and --json"
+_ONLY_WITH_ALL: Final = "--cwd, --since and --jobs need --all"
 _STOPPED: Final = (
     "Stopped. Variables, files and conversation are restored.",
     "Stopped. Variables and conversation are restored; file changes remain.",
@@ -124,16 +128,20 @@ _STOPPED: Final = (
 
 
 def replay(
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or any unique beginning of it.")],
+    session: Annotated[
+        str | None, typer.Argument(metavar="SESSION", help="The session's id, or any unique beginning of it.")
+    ] = None,
     first: Annotated[
-        int, typer.Option("--from", metavar="K", parser=number_from(1), help="The first statement to run again.")
-    ],
+        int | None,
+        typer.Option("--from", metavar="K", parser=number_from(1), help="The first statement to run again."),
+    ] = None,
     last: Annotated[
         int | None,
         typer.Option(
             "--to", metavar="J", parser=number_from(1), help="The last statement to run again; default: the newest."
         ),
     ] = None,
+    *,
     mode: str = typer.Option(
         MODES[0],
         "--mode",
@@ -146,9 +154,33 @@ def replay(
             metavar="FILE", help="Run the statement in this file in place of K, on a new branch; - is standard input."
         ),
     ] = None,
+    every: bool = typer.Option(False, "--all", help="Replay copies of all sessions; nothing of yours is written."),
+    cwd: str = typer.Option("", "--cwd", metavar="DIR", help="With --all: only sessions in this directory."),
+    since: str = typer.Option("", "--since", metavar="AGE", help="With --all: only sessions used since: 12h, 30d, 8w."),
+    jobs: Annotated[
+        int | None,
+        typer.Option(metavar="N", parser=number_from(1), help="With --all: sessions at a time; default: processors."),
+    ] = None,
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
     """Run statements again and report the differences."""
+    if every:
+        if session is not None or first is not None or last is not None or edit is not None or mode != MODES[0]:
+            raise typer.BadParameter(_NOT_WITH_ALL)
+        start = time.time() - seconds_of(since) if since else 0.0
+        if not replay_all(cwd, start, jobs or os.cpu_count() or 1, as_json=as_json):
+            raise typer.Exit(_NOT_ENDED)
+        return
+    if session is None or first is None:
+        raise typer.BadParameter(_NEEDS_SESSION)
+    if cwd or since or jobs is not None:
+        raise typer.BadParameter(_ONLY_WITH_ALL)
+    _replay_one(session, first, last, mode, edit, as_json=as_json)
+
+
+def _replay_one(
+    session: str, first: int, last: int | None, mode: str, edit: typer.FileText | None, *, as_json: bool
+) -> None:
     checked_mode = chosen("--mode", mode, MODES)
     source = None if edit is None else _text_of(edit)
     if source is not None:
@@ -305,7 +337,6 @@ def in_session(start: str, act: Callable[[Session], Awaitable[T]]) -> T:
     return results[0]
 
 
-_ECHO: Final = "^C"
 _STOP: Final = "Ctrl-C stops and restores the session"
 
 
@@ -316,35 +347,12 @@ async def with_progress_line(session: Session, act: Callable[[], Awaitable[T]], 
     """
     if quiet or not sys.stderr.isatty():
         return await act()
-    line = _Line()
+    line = ProgressLine()
+
+    async def show(progress: Progress) -> None:
+        line.show(f"{progress.text}; {_STOP}")
+
     try:
-        return await with_progress(session, act, line.show)
+        return await with_progress(session, act, show)
     finally:
         line.clear()
-
-
-class _Line:
-    """The last line of the terminal, rewritten in place.
-
-    The cursor stays at the end of its text, where the terminal echoes an interrupt. The next text overwrites that too.
-    """
-
-    def __init__(self) -> None:
-        self._width = 0
-        """Columns that may contain text."""
-
-    async def show(self, progress: Progress) -> None:
-        # The last column stays free, because there some terminals begin a new line.
-        room = shutil.get_terminal_size().columns - 1 - len(_ECHO)
-        self._write(cut_line(f"{progress.text}; {_STOP}", max(room, 1)))
-
-    def clear(self) -> None:
-        if self._width:
-            self._write("")
-
-    def _write(self, text: str) -> None:
-        self._width = max(self._width, len(text) + len(_ECHO))
-        # Spaces erase the old text, because not every terminal has a sequence for it.
-        with suppress(OSError):  # the command continues if the terminal is gone
-            sys.stderr.write(f"\r{text.ljust(self._width)}\r{text}")
-            sys.stderr.flush()

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Collection, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import typer
@@ -208,3 +209,35 @@ def check_formats(as_json: bool, as_lines: bool) -> None:
     """Raise typer.BadParameter if both formats are given."""
     if as_json and as_lines:
         raise typer.BadParameter("use only one of --json (one document) and --jsonl (a line for each row)")
+
+
+_ECHO: Final = "^C"
+
+
+class ProgressLine:
+    """The last line of the terminal, rewritten in place.
+
+    The cursor stays at the end of its text, where the terminal echoes an interrupt. The next text overwrites that too.
+    """
+
+    def __init__(self) -> None:
+        self._width = 0
+        """Columns that may contain text."""
+
+    def show(self, text: str) -> None:
+        """Show the text in place of the last one, cut to the width of the terminal."""
+        # The last column stays free, because there some terminals begin a new line.
+        room = shutil.get_terminal_size().columns - 1 - len(_ECHO)
+        self._write(cut_line(text, max(room, 1)))
+
+    def clear(self) -> None:
+        """Remove the text."""
+        if self._width:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        self._width = max(self._width, len(text) + len(_ECHO))
+        # Spaces erase the old text, because not every terminal has a sequence for it.
+        with suppress(OSError):  # the command continues if the terminal is gone
+            sys.stderr.write(f"\r{text.ljust(self._width)}\r{text}")
+            sys.stderr.flush()

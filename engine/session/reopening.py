@@ -288,6 +288,25 @@ def fork(store: Store, source: SessionId, new: SessionId, now: float) -> None:
     store.add(row, _with_contents(store, store.contents(source), forked(store.load(source))))
 
 
+def copy_for_replay(store: Store, source: SessionId, target: Store, new: SessionId) -> Sequence[Event]:
+    """Add a session `new` to the store `target` like a fork of `source`, and return the events of `source`.
+
+    Nothing is written to `store`. The copy's statements are sandboxed, because others may have written them.
+
+    Raises:
+        SessionNotFoundError: there is no such source.
+        StoreError: the source cannot be read.
+        InvalidRequestError: the source has no events.
+    """
+    row, log = replace(store.row(source), session_id=new), store.load(source)
+    events = list(forked(log))
+    if events:
+        seq, event_id = _next(events)
+        events.append(OthersWrote(seq=seq, event_id=event_id, at=events[-1].at, by="client"))
+    target.add(row, _with_contents(store, store.contents(source), events))
+    return log
+
+
 def forked(log: Sequence[Event]) -> Sequence[Event]:
     """Return the events of the new session, from those of a whole log. Pure.
 

@@ -335,7 +335,8 @@ def commands(left: Left, home: Home, project: Project, variables: Mapping[str, s
         ("auth", "list"), ("auth", "add", key), ("changes", session), ("changes", session, "--patch"),
     )  # fmt: skip
     changing = (
-        ("undo", session), ("redo", session), ("replay", session, "--from", "1"), ("rewind", session, "--to", "1"),
+        ("undo", session), ("redo", session), ("replay", session, "--from", "1"), ("replay", "--all"),
+        ("rewind", session, "--to", "1"),
         ("import", str(project.file)),
         ("run", "-p", "open('file.txt').read()"), ("delete", key, "--yes"), ("run", "--verbose", "-p", key),
         *(("run", "-p", "open('file.txt').read()", "--output-format", each) for each in ("json", "stream-json")),

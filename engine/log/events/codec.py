@@ -6,6 +6,7 @@ contain anything. Each decoder is made when it is first needed; one decoder for 
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +16,7 @@ from . import EVENTS, Event
 
 _CLASSES: Final[dict[str, type[Event]]] = {cls.kind: cls for cls in EVENTS}
 _DECODERS: Final[dict[type[Event], msgspec.json.Decoder[Any]]] = {}
+_MAKING: Final = threading.Lock()
 _ENCODER: Final = msgspec.json.Encoder()
 _REASON_CHARS: Final = 200
 """The length of the quoted input in an error."""
@@ -73,5 +75,7 @@ def encode_readable(event: Event) -> bytes:
 def _decoder(cls: type[Event]) -> msgspec.json.Decoder[Any]:
     decoder = _DECODERS.get(cls)
     if decoder is None:
-        decoder = _DECODERS[cls] = msgspec.json.Decoder(cls)
+        # One at a time: the process crashes if two threads make decoders of types that have a new type in common.
+        with _MAKING:
+            decoder = _DECODERS.get(cls) or _DECODERS.setdefault(cls, msgspec.json.Decoder(cls))
     return decoder

@@ -147,7 +147,7 @@ def test_statements_run_again_and_what_differs_is_said(empty: Home, tmp_path: Pa
     assert empty.run(*edited, "--mode", "dry").returncode == 2
     missing = empty.run("replay", session, "--from", "9")
     assert (missing.returncode, missing.stdout) == (1, "")
-    assert "There is no statement 9" in missing.stderr
+    assert "there is no statement 9" in missing.stderr
 
 
 @pytest.mark.parametrize(

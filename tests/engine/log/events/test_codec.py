@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import typing
 from typing import Any
 
@@ -11,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.execution import StatementNumber
-from engine.log.events import EVENTS, Event
+from engine.log.events import EVENTS, Event, codec
 from engine.log.events.codec import UndecodableEventError, decode, encode, encode_readable
+from tests.support.archives import dropped
 from tests.support.examples import examples
+from tests.support.stores import message
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 JSON = st.recursive(st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | TEXT, st.lists, max_leaves=5)
@@ -111,3 +114,26 @@ def test_deep_or_long_json_is_refused_with_short_error(data: bytes) -> None:
     with pytest.raises(UndecodableEventError) as refused:
         decode(data)
     assert 0 < len(str(refused.value)) < 300
+
+
+def test_decoders_are_made_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, both = msgspec.json.Decoder, threading.Barrier(2)
+    overlaps: list[bool] = []
+
+    def slowly(cls: type[Event]) -> msgspec.json.Decoder[Any]:
+        try:
+            both.wait(0.3)
+            overlaps.append(True)
+        except threading.BrokenBarrierError:  # nobody else is here
+            overlaps.append(False)
+        return made(cls)
+
+    monkeypatch.setattr(codec, "_DECODERS", {})
+    monkeypatch.setattr(codec.msgspec.json, "Decoder", slowly)
+    lines = [encode(event) for event in (message(0), dropped(1, 0))]
+    threads = [threading.Thread(target=decode, args=(line,)) for line in lines]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert overlaps == [False, False]

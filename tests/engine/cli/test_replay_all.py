@@ -1,0 +1,147 @@
+"""`rewindow replay --all` reports each session, and changes neither sessions nor their directories."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from engine.cli.going_back import _NEEDS_SESSION, _NOT_WITH_ALL, _ONLY_WITH_ALL
+from engine.cli.replay_all import NO_SESSIONS
+from engine.core.clock import SystemClock
+from engine.log.store import open_store
+from tests.support.commands import COMMAND, SECONDS, Home
+from tests.support.sessions import session_in
+
+UNGUARDED = """
+import ctypes
+def by_c(libc):
+    f = libc.open(b'by_c.txt', 0o1101, 0o644)
+    libc.write(f, b'x', 1), libc.close(f)
+by_c(ctypes.CDLL(None))
+"""
+"""Writes a file without Python, which no audit hook sees."""
+
+
+def session_of(home: Home, project: Path, *sources: str) -> str:
+    async def make() -> str:
+        with closing(open_store(home.state, SystemClock())) as store:
+            async with session_in(project, store, state=home.state) as session:
+                for source in sources:
+                    await session.cell(source)
+                return session.session_id
+
+    project.mkdir(exist_ok=True)
+    return anyio.run(make)
+
+
+def replayed(home: Home, *arguments: str, code: int = 0, **variables: str) -> Any:
+    done = home.run("replay", "--all", "--json", *arguments, **variables)
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)
+
+
+def stored(home: Home) -> list[object]:
+    with closing(open_store(home.state, SystemClock())) as store:
+        return [(row, list(store.load(row.session_id))) for row in store.rows()]
+
+
+def files(project: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in project.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("sandbox", ["auto", "off"])
+def test_each_session_has_a_row_and_nothing_is_written(empty: Home, sandbox: str) -> None:
+    one, other = empty.path / "one", empty.path / "other"
+    one.mkdir()
+    (one / "a.txt").write_text("1")
+    same = session_of(empty, one, "x = read('a.txt'); w = write('b.txt', x * 2)", "import os; os.getcwd()", UNGUARDED)
+    clock = session_of(empty, other, "y = 1", "import time; t = time.time_ns(); t")
+    bare = session_of(empty, other)
+    (one / "by_c.txt").unlink()
+    place = empty.path / "tmp"
+    place.mkdir()
+    before = stored(empty), files(one), files(other)
+    found = replayed(empty, "--jobs", "2", code=1, TMPDIR=str(place), REWINDOW_SANDBOX=sandbox)
+    rows = {row["session_id"]: row for row in found["sessions"]}
+    assert [row["session_id"] for row in found["sessions"]] == [bare, clock, same]
+    assert (rows[same]["outcome"], rows[same]["statements"], rows[same]["differences"]) == ("same", 3, [])
+    assert rows[clock]["outcome"] == "different"
+    assert {each["statement"] for each in rows[clock]["differences"]} == {2}
+    assert rows[bare]["outcome"] == "empty"
+    assert found["summary"] == {"same": 1, "different": 1, "failed": 0, "empty": 1, "not_replayed": 0}
+    assert (stored(empty), files(one), files(other)) == before
+    assert list(place.iterdir()) == []
+    shown = empty.run("replay", "--all").stdout
+    assert f"{clock}:\n- statement 2: " in shown
+    assert shown.endswith("3 sessions: 1 same, 1 different, 1 empty.\n")
+
+
+def test_sessions_are_chosen_by_directory_and_time(empty: Home) -> None:
+    one = session_of(empty, empty.path / "one", "1")
+    session_of(empty, empty.path / "other", "2")
+    found = replayed(empty, "--cwd", str(empty.path / "one"), "--since", "1h")
+    assert [row["session_id"] for row in found["sessions"]] == [one]
+    assert found["summary"]["same"] == 1
+    assert empty.run("replay", "--all", "--cwd", str(empty.path)).stdout == f"{NO_SESSIONS}\n"
+
+
+def test_a_session_that_cannot_be_replayed_stops_no_other(empty: Home) -> None:
+    ends = session_of(empty, empty.path / "ends", "import pathlib, os; pathlib.Path('flag').exists() and os._exit(3)")
+    one = session_of(empty, empty.path / "one", "1")
+    (empty.path / "ends" / "flag").touch()
+    rows = {row["session_id"]: row for row in replayed(empty, code=1)["sessions"]}
+    assert rows[ends]["outcome"] == "failed"
+    assert rows[ends]["detail"].startswith("statement 1 ")
+    assert rows[one]["outcome"] == "same"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), _NEEDS_SESSION),
+        (("ses_",), _NEEDS_SESSION),
+        (("--all", "ses_"), _NOT_WITH_ALL),
+        (("--all", "--from", "1"), _NOT_WITH_ALL),
+        (("ses_", "--from", "1", "--jobs", "2"), _ONLY_WITH_ALL),
+    ],
+)
+def test_misuse_is_named(empty: Home, arguments: tuple[str, ...], said: str) -> None:
+    done = empty.run("replay", *arguments)
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.replace("|", "").replace("│", "").split())
+
+
+def test_an_interrupt_prints_the_sessions_that_are_done(empty: Home) -> None:
+    sleeps = "import time, pathlib; time.sleep(60 if pathlib.Path('flag').exists() else 0)"
+    session_of(empty, empty.path / "slow", sleeps)
+    done = session_of(empty, empty.path / "quick", "1")
+    (empty.path / "slow" / "flag").touch()
+    place = empty.path / "tmp"
+    place.mkdir()
+    process = subprocess.Popen(
+        [*COMMAND, "replay", "--all", "--jobs", "1", "--json"],
+        env={**empty.variables, "TMPDIR": str(place)},
+        cwd=empty.path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + SECONDS
+    while not any(place.glob("*/0/flag")):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)  # no message says that the second session runs
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=SECONDS)
+    found = json.loads(output)
+    assert process.returncode == 130
+    assert [row["session_id"] for row in found["sessions"]] == [done]
+    assert found["summary"]["not_replayed"] == 1
+    assert os.listdir(place) == []

@@ -1,0 +1,98 @@
+"""Copies of a session's directories have its files as they were before it changed them, and lead nowhere else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.core.clock import SystemClock
+from engine.core.errors import InvalidRequestError
+from engine.log.store.memory import MemoryStore
+from engine.session.working_tree import copies
+from engine.session.working_tree.copies import copy_directories
+from tests.support.sessions import session_in
+
+pytestmark = pytest.mark.anyio
+SOURCES = (
+    "w = write('a.txt', 'two')",
+    "w = write('made.txt', 'x')",
+    "import os; os.remove('gone.txt')",
+    "os.makedirs('made/deep'); w = write('made/deep/b.txt', 'x')",
+)
+
+
+def texts_in(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+async def test_copy_has_the_files_before_the_first_change(tmp_path: Path) -> None:
+    project, place = tmp_path / "project", tmp_path / "place"
+    for folder in (project, place):
+        folder.mkdir()
+    for name in ("a.txt", "gone.txt", "same.txt"):
+        (project / name).write_text("one")
+    (project / ".gitignore").write_text("ignored\n")
+    (project / "ignored").write_text("one")
+    store = MemoryStore(SystemClock())
+    async with session_in(project, store, state=tmp_path / "state") as session:
+        for source in SOURCES:
+            assert (await session.cell(source)).status == "ok"
+        events = store.load(session.session_id)
+    (project / "same.txt").write_text("changed by somebody")
+    found = copy_directories((str(project),), events, store.blob_get, place)
+    copy = Path(found[str(project)])
+    assert copy.is_relative_to(place)
+    assert texts_in(copy) == {
+        "a.txt": "one",
+        "gone.txt": "one",
+        "same.txt": "changed by somebody",
+        ".gitignore": "ignored\n",
+    }
+    assert (project / "a.txt").read_text() == "two"
+
+
+async def test_copy_of_a_directory_that_is_gone_has_what_the_log_has(tmp_path: Path) -> None:
+    project, place = tmp_path / "project", tmp_path / "place"
+    for folder in (project, place):
+        folder.mkdir()
+    (project / "a.txt").write_text("one")
+    store = MemoryStore(SystemClock())
+    async with session_in(project, store, state=tmp_path / "state") as session:
+        await session.cell("w = write('a.txt', 'two')")
+        events = store.load(session.session_id)
+    (project / "a.txt").unlink()
+    project.rmdir()
+    found = copy_directories((str(project),), events, store.blob_get, place)
+    assert texts_in(Path(found[str(project)])) == {"a.txt": "one"}
+
+
+def test_links_lead_to_the_copy_or_are_left_out(tmp_path: Path) -> None:
+    project, inner, place = tmp_path / "project", tmp_path / "project" / "inner", tmp_path / "place"
+    for folder in (project, inner, place):
+        folder.mkdir()
+    (inner / "a.txt").write_text("one")
+    (tmp_path / "outside").write_text("one")
+    (project / "inside").symlink_to(inner / "a.txt")
+    (project / "relative").symlink_to("inner")
+    (project / "away").symlink_to(tmp_path / "outside")
+    (project / "up").symlink_to("..")
+    found = copy_directories((str(project), str(inner)), (), lambda _: b"", place)
+    copy = Path(found[str(project)])
+    assert found[str(inner)] == str(copy / "inner")
+    assert sorted(os.listdir(copy)) == ["inner", "inside", "relative"]
+    assert (copy / "inside").resolve() == copy / "inner/a.txt"
+    (copy / "relative/a.txt").write_text("changed")
+    assert (inner / "a.txt").read_text() == "one"
+
+
+def test_a_directory_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project, place = tmp_path / "project", tmp_path / "place"
+    for folder in (project, place):
+        folder.mkdir()
+    (project / "a.txt").write_text("one")
+    monkeypatch.setattr(copies, "MOST_BYTES", 2)
+    with pytest.raises(InvalidRequestError, match="so it is not copied"):
+        copy_directories((str(project),), (), lambda _: b"", place)
+    assert not any((place / "0").iterdir())
