@@ -35,7 +35,7 @@ _ALLOWED: Final = frozenset((
 _ALLOWED_PREFIXES: Final = ("LC_", "XDG_")
 SECRET_NAMES: Final = (
     "*_KEY", "*APIKEY*", "*API_KEY*", "*ACCESSKEY*", "*ACCESS_KEY*", "*PRIVATEKEY*", "*PRIVATE_KEY*", "*TOKEN*",
-    "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIAL*", "*_PASS", "*_PWD",
+    "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIAL*", "*_PASS", "*_PWD", "OTEL_*HEADERS",
     "AUTH", "AUTH_*", "*_AUTH", "*_AUTH_*", "PAT", "PAT_*", "*_PAT", "*_PAT_*",
 )  # fmt: skip
 """Patterns of names whose values are secret, in any case; `*` stands for any characters."""

@@ -45,6 +45,7 @@ from ..runtime.environment import Environment, EnvironmentSpec, StartServer
 from ..runtime.zygote import Zygote
 from .daemon_threads import on_daemon_thread
 from .pages import SERVER, PageAddress, PageServer
+from .telemetry import Telemetry, endpoint_variable
 
 if TYPE_CHECKING:
     from ..context.models.providers import ModelSetup
@@ -146,6 +147,9 @@ class Host:
         self._decoder: PictureDecoder | None = None
         self._listing = anyio.Lock()
         self._page: PageServer | None = None
+        self._telemetry: Telemetry | None = None
+        if variable := endpoint_variable(self._environ):
+            self._telemetry = Telemetry(variable, self._environ, self._clock, self._redactor)
 
     @cached_property
     def _keys(self) -> Keys:
@@ -250,6 +254,8 @@ class Host:
                 if self._sessions is not None:
                     await self._sessions.close_all()
                 await anyio.to_thread.run_sync(self._store.close)
+                if self._telemetry is not None:
+                    await self._telemetry.close()
         finally:
             self._tasks.cancel_scope.cancel()
             await self._stack.__aexit__(kind, error, trace)
@@ -334,6 +340,7 @@ class Host:
             redactor=self._redactor,
             tasks=self._tasks,
             open_page=self._open_page,
+            telemetry=self._telemetry,
         )
 
     async def _open_page(self, session_id: SessionId) -> PageAddress:

@@ -352,6 +352,11 @@ class Journal:
         self._subscriptions.remove(subscription)
         subscription.close()
 
+    @property
+    def is_taken_over(self) -> bool:
+        """Whether another process has taken the session over."""
+        return self._is_taken_over
+
     async def taken_over(self) -> bool:
         """Wait until another process has taken the session over; return False if the journal is closed before."""
         await self._end.wait()

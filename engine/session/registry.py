@@ -49,6 +49,7 @@ from .session import Session
 
 if TYPE_CHECKING:  # of the first picture
     from ..runtime.picture_decoder import PictureDecoder
+    from .telemetry import Telemetry
 
 _SHOWN_CHARS: Final = 80
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -162,9 +163,10 @@ class SessionStores:
 
 
 class Sessions:
-    """Every session that this process has open."""
+    """Every session that this process has open, each followed by `telemetry`."""
 
-    def __init__(self, services: HostServices, tasks: TaskGroup) -> None:
+    def __init__(self, services: HostServices, tasks: TaskGroup, telemetry: Telemetry | None = None) -> None:
+        self._telemetry = telemetry
         self._services = services
         self._stores = SessionStores(services.store, services.clock)
         self._tasks = tasks
@@ -538,6 +540,8 @@ class Sessions:
     def _begin(self, session: Session) -> Session:
         session.start(self._tasks)
         self._open[session.session_id] = session
+        if self._telemetry is not None:
+            self._telemetry.follow(session, self._tasks)
         return session
 
 
@@ -570,6 +574,7 @@ def open_sessions(
     redactor: Redactor,
     tasks: TaskGroup,
     open_page: OpenPage | None = None,
+    telemetry: Telemetry | None = None,
 ) -> Sessions:
     """Make the sessions of a process, none of them open. They are served in `tasks`."""
     services = HostServices(
@@ -586,4 +591,4 @@ def open_sessions(
         redactor=redactor,
         open_page=open_page,
     )
-    return Sessions(services, tasks)
+    return Sessions(services, tasks, telemetry)

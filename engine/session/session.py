@@ -621,6 +621,11 @@ class Session:
         """
         self._requests.connect()
 
+    @property
+    def is_taken_over(self) -> bool:
+        """Whether another process has taken the session over."""
+        return self._parts.journal.is_taken_over
+
     def begin_close(self) -> None:
         """Refuse further requests and cancel all others. Nothing is awaited."""
         self._requests.begin_close()
