@@ -73,7 +73,7 @@ def report(result: Result, reruns: list[Result]) -> None:
     print(*(f"  after {step:.300}" for step in result.steps[-_SHOWN_STEPS:]), sep="\n")
     if result.loss:
         print(f"  {result.loss}")
-    print(*(f"  {each:.600}" for each in result.wrong[:10]), sep="\n", flush=True)
+    print(*(f"  {each[-2500:]}" for each in result.wrong[:10]), sep="\n", flush=True)
 
 
 def again(path: Path) -> int:

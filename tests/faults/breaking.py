@@ -18,7 +18,7 @@ from typing import Final
 import psutil
 
 from tests.faults.filesystem import Fault
-from tests.faults.story import next_act
+from tests.faults.story import next_hit
 from tests.faults.world import SECONDS, Act, Done, World
 from tests.support.agents import NoAnswerError
 from tests.support.scripts import family
@@ -87,7 +87,7 @@ def _until_moment(world: World, request: int, fault: Fault) -> bool:
 
 def kill(world: World) -> list[str]:
     """SIGKILL of one, some or all processes at an operation of the disk, or at any time."""
-    act, target = next_act(world), world.chance.choice(TARGETS)
+    act, target = next_hit(world), world.chance.choice(TARGETS)
     states, everybody, hits_host = world.states(act), [], False
     assert world.disk is not None
     if world.chance.random() < 0.7:
@@ -112,7 +112,7 @@ def kill(world: World) -> list[str]:
 
 def stop(world: World) -> list[str]:
     """SIGSTOP of some processes for a while, then SIGCONT; or SIGKILL of the host while others are stopped."""
-    act, target = next_act(world), world.chance.choice(TARGETS[1:4])
+    act, target = next_hit(world), world.chance.choice(TARGETS[1:4])
     states = world.states(act)
     assert world.disk is not None
     fault = Fault("announce", world.chance.randint(1, _MOST_OPERATIONS // 2))
@@ -137,7 +137,7 @@ def stop(world: World) -> list[str]:
 
 def fail(world: World) -> list[str]:
     """One operation of the disk, or all from some moment on, fail during an act."""
-    act = next_act(world)
+    act = next_hit(world)
     states = world.states(act)
     below = world.chance.choice(("", "/state/sessions.db", "/project", "/state"))
     does = world.chance.choice(("fail", "fail", "fail", "short", "slow"))
@@ -156,7 +156,7 @@ def fail(world: World) -> list[str]:
 
 def cancel(world: World) -> list[str]:
     """The client cancels at an operation of the disk."""
-    act = next_act(world)
+    act = next_hit(world)
     states = world.states(act)
     fault = Fault("announce", world.chance.randint(1, _MOST_OPERATIONS))
     assert world.disk is not None
@@ -226,7 +226,7 @@ _CLIENT: Final[tuple[tuple[Callable[[World, int], None], bool], ...]] = (
 
 def break_wire(world: World) -> list[str]:
     """The client misbehaves during an act."""
-    act = next_act(world)
+    act = next_hit(world)
     states = world.states(act)
     does, leaves = world.chance.choice(_CLIENT)
     request = world.start(act)

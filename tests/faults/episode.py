@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,8 +16,9 @@ from tests.faults.power import Loss, Recording, lose_power
 from tests.faults.story import next_act
 from tests.faults.world import Counts, World, opened
 
-_RESTARTS_EVERY = 12
-"""On every so many disks after a power loss the agent is started, which takes seconds; all are judged as they are."""
+_RESTARTS_EVERY = 20
+"""On one of so many disks after a power loss the agent is started, which takes seconds; all are judged as they are."""
+_RESTARTS_IN_REWINDS_EVERY = 3
 
 
 @dataclass
@@ -54,7 +56,8 @@ def run(
     while not result.wrong and left and time.monotonic() < began + seconds:
         left -= 1
         loss = recording.draw(chance)
-        restarts = result.counts.power_losses % _RESTARTS_EVERY == _RESTARTS_EVERY - 1
+        often = _RESTARTS_EVERY if recording.moment(loss).target is None else _RESTARTS_IN_REWINDS_EVERY
+        restarts = chance.randrange(often) == 0
         wrong = lose_power(recording, folder / "disk", loss, restarts=restarts)
         result.counts.power_losses += 1
         result.counts.restarts_after_power_loss += restarts
@@ -80,8 +83,8 @@ class _Story:
     def _step(self, name: str, step: Callable[[], tuple[str, list[str]]]) -> None:
         try:
             name, wrong = step()
-        except (AssertionError, OSError) as error:
-            wrong = [f"alive: {type(error).__name__}: {error}"[:2000]]
+        except Exception:  # whatever it is, the report needs the steps that led to it
+            wrong = [f"alive: {traceback.format_exc()}"]
         text, reason = "", None
         with contextlib.suppress(IndexError):
             prompt = self._world.prompts[-1][1]

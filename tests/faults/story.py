@@ -110,3 +110,8 @@ def next_act(world: World) -> Act:
     """Draw what happens next."""
     weights, makers = zip(*_ACTS, strict=True)
     return world.chance.choices(makers, weights)[0](world)
+
+
+def next_hit(world: World) -> Act:
+    """Draw an act that a fault is to hit: more often than else one that changes several files."""
+    return world.chance.choice((_rewind, _write_two, next_act, next_act))(world)

@@ -36,7 +36,7 @@ from tests.faults.judge import (
 )
 from tests.support.agents import Agent, NoAnswerError
 from tests.support.past import Unchecked
-from tests.support.scripts import family
+from tests.support.scripts import family, kill_each
 
 SECRET: Final = b"sk-ant-api03-Qm7Xv2Lm9Rt4Wp8Ns3Bd6Hf1Kj5Tz0Yc"
 MARKS: Final = "marks.log"
@@ -67,9 +67,12 @@ class Act:
 class Moment:
     """The files that are allowed while an act is performed, or after it, until there were so many disk operations."""
 
+    since: int
     until: int
     states: Sequence[Files]
     soft: frozenset[str]
+    target: int | None = None
+    """The statement to which a rewind goes."""
 
 
 @dataclass
@@ -122,14 +125,13 @@ class Recorded(Agent):
     def left(self) -> bytes:
         """Read everything to the end of the stream; the bytes of standard error."""
         assert self.process.stdin
-        with contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(OSError):
             self.process.stdin.close()
-        with contextlib.suppress(NoAnswerError):
+        with contextlib.suppress(NoAnswerError, ValueError):
             while self.next(_ENDING) is not None:
                 pass
-        if self.process.poll() is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(_ENDING)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(_ENDING)
         self.process.kill()
         self.process.wait()
         self._join()
@@ -179,7 +181,7 @@ class World:
         self.session = self.agent.call("session/new", {"cwd": str(self.project), "mcpServers": []}, seconds=SECONDS)[
             "sessionId"
         ]
-        self._note([self.expected.files])
+        self._note(Act("", "command"), [self.expected.files], frozenset())
 
     def _start(self) -> None:
         self.agent, self._first = Recorded(self.disk, self.told, self.state, self.environ), 0
@@ -252,6 +254,7 @@ class World:
 
     def settle(self, act: Act, states: Sequence[Files], *, is_certain: bool) -> list[str]:
         """Compare the files, and take over what the act has done. Returns what is wrong."""
+        soft = frozenset(self.soft)
         if act.soft:
             changed = {path for step in act.steps for path in step}
             self.soft |= changed
@@ -282,7 +285,7 @@ class World:
         wanted = len(self.expected.after) - 1
         if now != wanted:
             wrong.append(f"log: the session has {now} statements after {act.text!r:.60}, and must have {wanted}")
-        self._note(states if not is_certain else [*states[:-1], found])
+        self._note(act, states if not is_certain else [*states[:-1], found], soft)
         return wrong
 
     def _named(self, states: Sequence[Files]) -> set[str]:
@@ -300,8 +303,10 @@ class World:
         evidence.files, evidence.allowed = certain(evidence.files), [certain(each) for each in evidence.allowed]
         return evidence
 
-    def _note(self, states: Sequence[Files]) -> None:
-        self.moments.append(Moment(self.operations, states, frozenset(self.soft | self.tainted)))
+    def _note(self, act: Act, states: Sequence[Files], soft: frozenset[str]) -> None:
+        since = self.moments[-1].until if self.moments else 0
+        target = act.target if act.kind == "rewind" else None
+        self.moments.append(Moment(since, self.operations, states, soft | self.soft | self.tainted, target))
 
     # --- evidence
 
@@ -339,6 +344,12 @@ class World:
         self.errors.append(self.agent.left())
         left = self.processes(everybody)
         return violations(Evidence(processes=left), ["processes"])
+
+    def abandon(self) -> None:
+        """Kill everything that is still there."""
+        with contextlib.suppress(AttributeError, psutil.Error):  # because it may not have been started
+            kill_each([*family(psutil.Process(self.agent.process.pid)), *started_in(self.home)])
+            self.agent.left()
 
     def restart(self) -> list[str]:
         """Start the agent and load the session twice. Returns what is wrong with its story."""
@@ -412,8 +423,6 @@ def opened(folder: Path, chance: random.Random) -> Generator[World]:
                 world.begin()
                 yield world
             finally:
-                for process in started_in(world.home):
-                    with contextlib.suppress(psutil.Error):
-                        process.kill()
+                world.abandon()
     finally:
         shutil.rmtree(base, ignore_errors=True)
