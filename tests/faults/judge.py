@@ -210,12 +210,13 @@ def _log(evidence: Evidence) -> Iterator[str]:
         yield f"the database is damaged: {evidence.database}"
     if [event["seq"] for event in log] != list(range(len(log))):
         yield "the events are not numbered one after another"
+    path = active_path(log)
     for begun, ended in (("execution_started", "execution_finished"), ("user_message", "run_stop")):
-        counts = [sum(1 for _ in _of_kind(log, kind)) for kind in (begun, ended)]
+        counts = [sum(1 for _ in _of_kind(path, kind)) for kind in (begun, ended)]
         if counts[0] != counts[1]:
             yield f"the log has {counts[0]} {begun} and {counts[1]} {ended}"
-    calls = {event["tool_call_id"] for event in _of_kind(log, "tool_call")}
-    if missing := calls - {event["tool_call_id"] for event in _of_kind(log, "tool_result")}:
+    calls = {event["tool_call_id"] for event in _of_kind(path, "tool_call")}
+    if missing := calls - {event["tool_call_id"] for event in _of_kind(path, "tool_result")}:
         yield f"tool calls without a result: {sorted(missing)}"
 
 
