@@ -14,7 +14,7 @@ PYTEST = $(COMPILE) && $(BIN)/python -m pytest -n 3 --dist loadfile
 NOT_SLOW = $(PYTEST) -m "not slow"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all long-tests test-portable test-hosts check bench docs site pictures page lock format ranks clean
+.PHONY: help demo test test-all long-tests test-portable test-hosts check faults bench docs site pictures page lock format ranks clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ check: .venv/.installed tests/node/node_modules/.installed ## format, lint, type
 long-tests: .venv/.installed tests/node/node_modules/.installed ## time the tests, and rewrite the list of the long ones
 	$(NOT_SLOW) --junitxml=.pytest_cache/times.xml
 	$(BIN)/python -m tests.support.long_tests .pytest_cache/times.xml
+
+faults: .venv/.installed ## random sessions with kills, failing disks and broken clients, and power losses; SECONDS=1800, SEED=N
+	$(COMPILE) && $(BIN)/python -m tests.faults --seconds $(or $(SECONDS),1800) $(if $(SEED),--seed $(SEED)) --keep build/faults
 
 bench: .venv/.installed ## measure the bars beside their peers; writes benchmarks/results
 	$(BIN)/python -m benchmarks

@@ -308,28 +308,40 @@ def open_touches(events: Iterable[Event]) -> tuple[FileTouched, ...]:
     """Return the open files, each with the content to compare it with: its first one, or the last recorded.
 
     If a tool of the host writes a file that the statement's own code touched, that write has its own record, and the
-    comparison starts from there.
+    comparison starts from there. A file that a tool was about to write is open until that record, or the call's end.
     """
     found: dict[str, FileTouched] = {}
+    by_tools: dict[str, FileTouched] = {}
     for event in events:
         match event:
+            case FileTouched(path=path, tool_call_id=str()):
+                by_tools[path] = event
             case FileTouched(path=path, found=is_found):
                 # A program made it before the statement's own code touched it.
                 found[path] = event if is_found else found.get(path, event)
-            case FileWritten(path=path) if path in found:
-                found[path] = replace(
-                    found[path],
-                    before=event.after,
-                    before_digest=event.after_digest,
-                    note="",
-                    withheld=event.withheld,
-                    mode=event.after_mode,
-                )
+            case FileWritten(path=path):
+                by_tools.pop(path, None)
+                if path in found:
+                    found[path] = _from(found[path], event)
+            case ToolResult(tool_call_id=call):
+                by_tools = {path: each for path, each in by_tools.items() if each.tool_call_id != call}
             case ExecutionFinished():
                 found.clear()
+                by_tools.clear()
             case _:
                 pass
-    return tuple(found.values())
+    return tuple({**by_tools, **found}.values())
+
+
+def _from(touched: FileTouched, written: FileWritten) -> FileTouched:
+    return replace(
+        touched,
+        before=written.after,
+        before_digest=written.after_digest,
+        note="",
+        withheld=written.withheld,
+        mode=written.after_mode,
+    )
 
 
 def artifacts_of(events: Iterable[Event], execution_id: ExecutionId) -> tuple[Artifact, ...]:

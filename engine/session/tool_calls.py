@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from ..context.model import ModelError
 from ..core.domain import Domain, must_stand_still
-from ..core.errors import EnvironmentUnavailableError
+from ..core.errors import EnvironmentUnavailableError, SessionReadOnlyError
 from ..core.execution import Location
 from ..core.ids import BlobDigest, ExecutionId, Seq, ToolCallId
 from ..core.mcp_servers import called, module_of
@@ -35,7 +35,7 @@ from ..core.plain_data import argument_digest
 from ..core.text import cut_end
 from ..core.toolbox import ASK, CHANGING, FETCH, PLAN, RECALLS, ROUTED
 from ..log.events.conversation import ResultStatus, ToolResult
-from ..log.events.execution import EffectAnswered, FileWritten
+from ..log.events.execution import EffectAnswered, FileTouched, FileWritten
 from ..log.events.session import PlanChanged
 from ..log.forms import Field, Form, FormAnswer
 from ..log.permissions import (
@@ -401,6 +401,8 @@ class ToolCalls:
         await self.before_change()
         made = await anyio.to_thread.run_sync(directories_and_links, (change.path,)) if change.before is None else None
         with anyio.CancelScope(shield=True):
+            if held is None:
+                await self._announce(call, {change.path: FileState(digest_of(change.before), data=change.before)})
             if held is None and not change.protected:
                 async with environment.acting():
                     mode = await self._put(change, None, environment)
@@ -466,6 +468,31 @@ class ToolCalls:
                 "would destroy the secret. Change other lines with edit(), or copy the secret by code"
             )
 
+    async def _announce(self, call: ToolCallId, states: Mapping[str, FileState]) -> None:
+        """Put the states of files that are about to change on the log and on disk, so that no kill loses the change.
+
+        Raises OSError if they cannot be saved.
+        """
+        seq = None
+        for path, state in states.items():
+            content = await anyio.to_thread.run_sync(self._content, state.data)
+            touched = FileTouched(
+                execution_id=self._execution,
+                path=name_text(path),
+                before=self._kept(content),
+                before_digest=state.digest,
+                note=state.reason,
+                withheld=content.withheld,
+                mode=state.mode,
+                tool_call_id=call,
+            )
+            seq = self._log.append(touched)
+        if seq is not None:
+            try:
+                await self._context.parts.journal.durable(seq)
+            except SessionReadOnlyError as error:
+                raise OSError(errno.EIO, f"{error}; nothing was changed") from error
+
     def _record(self, call: ToolCallId, change: Change, contents: Sequence[_Content]) -> FileWritten:
         return FileWritten(
             execution_id=self._execution,
@@ -509,6 +536,7 @@ class ToolCalls:
         entries = await anyio.to_thread.run_sync(directories_and_links, named)
         do = act.do if act.put is None else partial(act.put, _shown(act, before), partial(_hold, environment))
         with anyio.CancelScope(shield=True):
+            await self._announce(call, before)
             if act.protected:
                 async with environment.stopped() as still:
                     self._check_still(environment, still)

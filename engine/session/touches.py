@@ -331,7 +331,7 @@ class Touches:
         begun = await self._begun
         changes = await self._comparison.end(begun, self._execution, self._parent)
         since = self._records.log.since(self._start)
-        reported = {event.path for event in since if isinstance(event, FileTouched)}
+        reported = {event.path for event in since if isinstance(event, FileTouched) and event.tool_call_id is None}
         known = {event.path: event for event in since if isinstance(event, FileWritten)}
         found: list[FileWritten] = []
         for event in changes.events:

@@ -18,6 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from tests.faults.episode import Result, run
+from tests.faults.filesystem import why_not
 from tests.faults.power import Loss, Recording, lose_power
 from tests.faults.world import Counts
 
@@ -36,6 +37,9 @@ def main() -> int:
     options = parser.parse_args()
     if options.recording:
         return again(options.recording)
+    if reason := why_not():
+        print(f"skipped: {reason}")
+        return 0
     return play(options)
 
 

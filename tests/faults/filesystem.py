@@ -23,6 +23,7 @@ import stat
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -489,6 +490,16 @@ def mounted(place: Path) -> Generator[Mounted]:
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
+
+
+def why_not() -> str:
+    """Why nothing can be mounted here; empty if it can."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with mounted(Path(folder)):
+                return ""
+        except OSError as error:
+            return f"no file system can be mounted here: {error}"
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ WHOLE: Final = frozenset({
     "tests/e2e/test_mcp.py::test_a_client_views_a_file_in_a_process",
     "tests/e2e/test_run.py::test_what_is_typed_runs_and_leaving_closes_everything",
     "tests/mcp_tools/test_http.py::test_token_is_required",
+    "tests/faults/test_sample.py::test_episode_with_faults_and_power_losses",
 })  # fmt: skip
 
 

@@ -172,13 +172,16 @@ class EffectAnswered(Event, frozen=True, kw_only=True):
 
 
 class FileTouched(Event, frozen=True, kw_only=True):
-    """A statement's own code is about to write a file. `path` is its real path; `before` is its content, a blob.
+    """A statement is about to write a file. `path` is its real path; `before` is its content, a blob.
 
     `before_digest` is the xxh3 hex of the content, empty if there was no file. If the content was not read, `note` says
     why, and `before_digest` identifies the state of the file (`unread-...`). If the content has a secret, `withheld`
     replaces `before_digest`. If the file changes, a FileWritten follows. `mode`: the file's permission bits.
 
     `found`: the statement did not report it. The host found it afterwards, and other programs run it.
+
+    `tool_call_id`: the call of the tool that writes it, None for the statement's own code. This event is on disk before
+    the file changes. So if a kill interrupts the call, the next load still finds and records the change.
     """
 
     kind: ClassVar[str] = "file_touched"
@@ -191,6 +194,7 @@ class FileTouched(Event, frozen=True, kw_only=True):
     withheld: Exact = ""
     mode: int | None = None
     found: bool = False
+    tool_call_id: ToolCallId | None = None
 
 
 class FileWritten(Event, frozen=True, kw_only=True):

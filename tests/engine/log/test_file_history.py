@@ -15,7 +15,16 @@ from engine.log.events import Event
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import FileTouched, FileWritten
 from engine.log.events.going_back import FileLeft, FileToRestore, OwnContents, RewindBegun, Rewound
-from engine.log.file_history import MERGED, SHOWN_FILES, is_merge_due, open_rewind, restorable, reversed_, rewound_lines
+from engine.log.file_history import (
+    MERGED,
+    SHOWN_FILES,
+    is_merge_due,
+    open_rewind,
+    open_touches,
+    restorable,
+    reversed_,
+    rewound_lines,
+)
 
 E = ExecutionId("ex")
 UNKEPT = "the earlier content is not stored, because"
@@ -259,3 +268,26 @@ def test_of_many_files_the_first_are_named() -> None:
     assert left[-1] == "... 10 more files that were not restored"
     (just,) = rewound_lines(Rewound(statement=1, restored=files(*map(str, range(SHOWN_FILES)))), str)
     assert just.endswith(", 18, 19.")
+
+
+def touched(path: str, before: str, by: str | None = None) -> FileTouched:
+    call = None if by is None else ToolCallId(by)
+    return FileTouched(execution_id=E, path=path, before=blob(before), before_digest=before, tool_call_id=call)
+
+
+def ended(call: str) -> ToolResult:
+    return ToolResult(tool_call_id=ToolCallId(call), status="ok", text="")
+
+
+def test_file_of_a_tool_is_open_until_its_record_or_the_end_of_the_call() -> None:
+    begun = [touched("a", "1", "c"), touched("b", "1", "c")]
+    assert [each.path for each in open_touches(begun)] == ["a", "b"]
+    assert [each.path for each in open_touches([*begun, wrote("a", "1", "2")])] == ["b"]
+    assert [each.path for each in open_touches([*begun, ended("other")])] == ["a", "b"]
+    assert open_touches([*begun, ended("c")]) == ()
+
+
+def test_file_of_own_code_stays_open_when_a_tool_writes_it() -> None:
+    events = [touched("a", "1"), touched("a", "1", "c"), wrote("a", "1", "2"), ended("c")]
+    (found,) = open_touches(events)
+    assert (found.before_digest, found.tool_call_id) == ("2", None)

@@ -1,0 +1,55 @@
+"""Faults that the random sessions found, each at its moment."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.faults.filesystem import Fault
+from tests.faults.world import SECONDS, Act, World, opened
+from tests.support.scripts import family
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    try:
+        with opened(tmp_path, random.Random(0)) as made:
+            yield made
+    except OSError as error:
+        pytest.skip(f"no file system can be mounted here: {error}")
+
+
+def project(world: World) -> dict[str, bytes]:
+    return {path: data for path, data in world.files().items() if path != ".gitignore"}
+
+
+@pytest.mark.parametrize(
+    ("source", "files"),
+    [
+        ("w = write('b.txt', 'new')", {"a.txt": b"first\n", "b.txt": b"new"}),
+        ("w = edit('a.txt', 'first', 'second')", {"a.txt": b"second\n"}),
+        ("import os; os.remove('a.txt')", {}),
+    ],
+)
+def test_rewind_knows_the_change_of_a_tool_that_was_killed(world: World, source: str, files: dict[str, bytes]) -> None:
+    """The host dies when the name has changed, and before the change is on the log."""
+    assert world.disk is not None
+    assert world.perform(Act("r = read('a.txt')")) == []
+    world.disk.arm(Fault("announce", 1, ("name",), below="/project"))
+    request = world.start(Act(source))
+    assert world.disk.reached(SECONDS)
+    everybody = family(psutil.Process(world.agent.process.pid))
+    world.agent.process.send_signal(signal.SIGKILL)
+    world.disk.go()
+    assert world.end(everybody, is_orderly=False) == []
+    assert request not in [message.get("id") for message in world.agent.received]
+    assert world.restart() == []
+    assert project(world) == files
+    assert world.wait(world.start(Act("/rewind 1", "rewind", target=1))).reason == "end_turn"
+    assert project(world) == {"a.txt": b"first\n"}
+    assert world.end() == []
