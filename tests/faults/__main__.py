@@ -17,12 +17,15 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from tests.faults import peers
 from tests.faults.episode import Result, run
 from tests.faults.filesystem import why_not
 from tests.faults.power import Loss, Recording, lose_power
 from tests.faults.world import Counts
 
 _EPISODE_SECONDS = 60.0
+_PEERS_EVERY = 5
+"""Of so many episodes one has faults of providers and MCP servers instead."""
 _SHOWN_STEPS = 6
 
 
@@ -93,6 +96,8 @@ def again(path: Path) -> int:
 
 def _episode(seed: int, seconds: float, keep: Path | None) -> Result:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        if seed % _PEERS_EVERY == 0:
+            return peers.run(Path(folder), seed, seconds)
         result, recording = run(Path(folder), seed, seconds)
     if keep is not None and result.loss is not None and recording is not None:
         keep.mkdir(parents=True, exist_ok=True)

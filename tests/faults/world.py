@@ -112,10 +112,12 @@ class Counts:
 class Recorded(Agent):
     """An agent whose messages are kept with the number of disk operations."""
 
-    def __init__(self, disk: Mounted | None, told: list[Told], state: Path, environ: dict[str, str]) -> None:
+    def __init__(
+        self, disk: Mounted | None, told: list[Told], state: Path, environ: dict[str, str], *arguments: str
+    ) -> None:
         self._disk = disk
         self._told = told
-        super().__init__(state, coverage=Unchecked(), env=environ)
+        super().__init__(state, *arguments, coverage=Unchecked(), env=environ)
 
     def take(self, line: bytes) -> Message:
         message = super().take(line)
