@@ -76,6 +76,13 @@ DOCUMENTS: Final = {
             "https://agentclientprotocol.com/protocol/v1/{place}",
         ),
         Document(
+            "acp.remote",
+            "Agent Client Protocol, proposal for remote transports (draft)",
+            "by commit, see conformance/specification/acp/remote/prose.md",
+            "acp/remote/prose.md",
+            "https://agentclientprotocol.com/rfds/{place}",
+        ),
+        Document(
             "acp2.schema",
             "Agent Client Protocol 2 (draft), JSON Schema",
             "npm @agentclientprotocol/sdk 2.4.0, schema/v2/schema.json",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 import anyio
@@ -89,13 +89,16 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             return  # there is no other protocol
+        body = _Body(receive)
         try:
             token = self._admitted(scope)
             if scope["type"] == "websocket":
                 await self._websocket(token, scope, receive, send)
             else:
-                await self._http(token, scope, receive, send)
+                await self._http(token, scope, body, send)
         except RefusalError as refusal:
+            if scope["type"] == "http":
+                await body.skip()
             await refusal.response(scope, receive, send)
 
     def _admitted(self, scope: Scope) -> Token:
@@ -160,7 +163,7 @@ class App:
 
     # --- HTTP ---------------------------------------------------------------------------------------------------------
 
-    async def _http(self, token: Token, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _http(self, token: Token, scope: Scope, receive: _Body, send: Send) -> None:
         match scope["method"]:
             case "POST":
                 response = await self._post(token, scope, receive)
@@ -184,11 +187,11 @@ class App:
             raise RefusalError(404, UNKNOWN)
         return found
 
-    async def _post(self, token: Token, scope: Scope, receive: Receive) -> Response:
+    async def _post(self, token: Token, scope: Scope, given: _Body) -> Response:
         kind = (_header(scope, "Content-Type") or "").partition(";")[0].strip().lower()
         if kind != _JSON:
             raise RefusalError(415, "send application/json")
-        body = await _body(receive)
+        body = await given.read()
         message = _message(body)
         if message.get("method") == "initialize":
             if _header(scope, CONNECTION_ID) is not None:
@@ -318,37 +321,38 @@ def _header(scope: Scope, name: str) -> str | None:
     return value
 
 
-async def _body(receive: Receive) -> bytes:
-    """Return the body of a request. Raises RefusalError if it is too long."""
-    pieces: list[bytes] = []
-    size = 0
-    async for piece in _pieces(receive):
-        pieces.append(piece)
-        size += len(piece)
-        if size > MAX_MESSAGE:
-            await _drain(receive)
-            raise RefusalError(413, f"a message may have {MAX_MESSAGE:,} bytes")
-    return b"".join(pieces)
+class _Body:
+    """The body of a request, as ASGI receives it."""
 
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._is_over = False
 
-async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
-    while True:
-        message: Message = await receive()
-        if message["type"] == "http.disconnect":
-            raise RefusalError(400, "the body is not complete")
-        yield message.get("body", b"")
-        if not message.get("more_body", False):
-            return
+    async def __call__(self) -> Message:
+        message: Message = await self._receive()
+        self._is_over = message["type"] == "http.disconnect" or not message.get("more_body", False)
+        return message
 
+    async def read(self) -> bytes:
+        """Return the whole body. Raises RefusalError if it is too long, or breaks off."""
+        pieces: list[bytes] = []
+        size = 0
+        while not self._is_over:
+            message = await self()
+            if message["type"] == "http.disconnect":
+                raise RefusalError(400, "the body is not complete")
+            pieces.append(message.get("body", b""))
+            size += len(pieces[-1])
+            if size > MAX_MESSAGE:
+                raise RefusalError(413, f"a message may have {MAX_MESSAGE:,} bytes")
+        return b"".join(pieces)
 
-async def _drain(receive: Receive) -> None:
-    """Skip the rest of a body: many clients read the response only when all of it was taken."""
-    skipped = 0
-    with anyio.move_on_after(DRAIN_SECONDS):
-        async for piece in _pieces(receive):
-            skipped += len(piece)
-            if skipped > MOST_DRAINED:
-                return
+    async def skip(self) -> None:
+        """Skip the rest: many clients read a response only when all was taken, and hypercorn relies on it."""
+        skipped = 0
+        with anyio.move_on_after(DRAIN_SECONDS):
+            while not self._is_over and skipped <= MOST_DRAINED:
+                skipped += len((await self()).get("body", b""))
 
 
 def _message(body: bytes) -> dict[str, Any]:

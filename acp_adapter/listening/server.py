@@ -30,6 +30,7 @@ GRACE_SECONDS: Final = 2.0
 _IDLE_SECONDS: Final = 75.0
 """How long a connection of HTTP stays open without a request."""
 _MANY: Final = 1 << 30
+_log = logging.getLogger(__name__)
 
 
 async def listen(
@@ -59,6 +60,7 @@ async def listen(
             app = App(connections, users, names, is_secure=tls is not None)
             tasks.start_soon(connections.watch)
             over = anyio.Event()
+            asyncio.get_running_loop().set_exception_handler(_log_quietly)
             # A task of asyncio, because hypercorn cannot be cancelled without a report.
             serving = asyncio.get_running_loop().create_task(
                 serve(cast("Any", app), _config(listening, tls), shutdown_trigger=over.wait, mode="asgi")
@@ -68,7 +70,6 @@ async def listen(
             await stop.wait()
             connections.end_all("the server is shutting down")
             over.set()
-            asyncio.get_running_loop().set_exception_handler(_ignore)
             await asyncio.wait({serving}, timeout=2 * GRACE_SECONDS)
             serving.cancel()
             await asyncio.wait({serving}, timeout=GRACE_SECONDS)
@@ -78,8 +79,9 @@ async def listen(
             await placement.leave()
 
 
-def _ignore(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Drop what asyncio reports of connections that the end of the server cuts."""
+def _log_quietly(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what a connection of HTTP failed with: a client can cause it at will, and it concerns that client alone."""
+    _log.debug("a connection failed: %s", context.get("message"), exc_info=context.get("exception"))
 
 
 def _config(listening: socket.socket, tls: tuple[str, str] | None) -> Config:

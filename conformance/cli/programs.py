@@ -9,8 +9,10 @@ import argparse
 import sys
 import time
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from conformance import official
 from conformance.cli import Command, UsageError
@@ -32,6 +34,12 @@ examples:
   rewindow-conformance acp --jobs 1 --timeout 30 --scenario-timeout 120 -- my-slow-agent
   rewindow-conformance acp -k LOAD -k RESUME -- my-agent
   rewindow-conformance acp --protocol-version 2 -- my-new-agent
+  rewindow-conformance acp --url wss://agents.example/acp --token-file token --cwd /a/directory/there
+  rewindow-conformance acp --url https://agents.example/acp --token-file token --transport
+
+With --url, the agent runs already. An address with ws or wss uses a WebSocket, one with http or https event streams
+over HTTP/2. --cwd must be a directory that the agent can use. --transport judges requests of HTTP by the proposal for
+remote transports, instead of the protocol.
 
 Each scenario starts the agent in its own process group, and ends it with everything it started. Sessions use an empty
 temporary directory unless --cwd names one. Files and terminals that the client provides are fake. The agent's own
@@ -41,11 +49,17 @@ actions are real.
 
 _AGENT_SUITES: Final = {"1": "acp", "2": "acp-2"}
 """The suite for each version of the protocol."""
+_TRANSPORT: Final = "remote"
+_SCHEMES: Final = ("ws", "wss", "http", "https")
+_LIBRARIES: Final = ("h2", "wsproto")
+"""What the carrier imports beside our dependencies."""
 
 
 def configure_acp(parser: argparse.ArgumentParser) -> None:
     """Add the options of `acp`."""
-    parser.usage = "rewindow-conformance acp [OPTIONS] -- AGENT [ARGS ...]"
+    parser.usage = (
+        "rewindow-conformance acp [OPTIONS] -- AGENT [ARGS ...]\n       rewindow-conformance acp --url URL [OPTIONS]"
+    )
     parser.epilog = _ACP_EPILOG
     parser.add_argument(
         "--protocol-version",
@@ -53,12 +67,34 @@ def configure_acp(parser: argparse.ArgumentParser) -> None:
         default="1",
         help="the version to ask for and judge by; 2 is a draft (default: 1)",
     )
+    remote = parser.add_argument_group("an agent that listens")
+    remote.add_argument("--url", metavar="URL", help="the address of the agent: ws, wss, http or https")
+    remote.add_argument("--token-file", type=Path, metavar="FILE", help="the file with the bearer token")
+    remote.add_argument("--transport", action="store_true", help="judge the transport instead of the protocol")
     add_run_options(parser, add_prompt_options)
 
 
 def run_acp(arguments: argparse.Namespace) -> int:
     """Judge an agent. Return the exit status."""
-    return judge_program(_AGENT_SUITES[arguments.protocol_version], arguments)
+    suite = _AGENT_SUITES[arguments.protocol_version]
+    if arguments.url is None:
+        if arguments.token_file is not None or arguments.transport:
+            raise UsageError("--token-file and --transport need --url")
+        return judge_program(suite, arguments)
+    if arguments.program:
+        raise UsageError("--url starts no program: leave out what follows `--`")
+    arguments.program = _carrier(arguments.url, arguments.token_file)
+    return judge_program(_TRANSPORT if arguments.transport else suite, arguments)
+
+
+def _carrier(url: str, token_file: Path | None) -> list[str]:
+    """Return the command of a program that is the remote agent on standard streams. Raises UsageError."""
+    if urlsplit(url).scheme not in _SCHEMES:
+        raise UsageError(f"--url takes an address with {', '.join(_SCHEMES)}, not {url!r}")
+    if missing := [name for name in _LIBRARIES if find_spec(name) is None]:
+        raise UsageError(f"--url needs {', '.join(missing)}: install rewindow[server]")
+    token = [] if token_file is None else ["--token-file", str(token_file.absolute())]
+    return [sys.executable, "-P", "-m", "conformance.peers.remote", url, *token]
 
 
 # --- acp-client -------------------------------------------------------------------------------------------------------

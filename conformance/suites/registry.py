@@ -29,6 +29,12 @@ def _acp1_client() -> Suite:
     return suite.SUITE
 
 
+def _acp_remote() -> Suite:
+    from conformance.suites import acp_remote
+
+    return acp_remote.SUITE
+
+
 def _mcp_stdio() -> Suite:
     from conformance.suites.mcp_stdio import suite
 
@@ -45,10 +51,11 @@ SUITES: Final[dict[str, Callable[[], Suite]]] = {
     "acp": _acp1_agent,
     "acp-2": _acp2_agent,
     "acp-client": _acp1_client,
+    "remote": _acp_remote,
     "mcp": _mcp_stdio,
     "vectors": _vectors,
 }
-"""Loaders, by the command that runs the suite; `acp --protocol-version 2` runs `acp-2`."""
+"""Loaders, by the command that runs the suite; `acp --protocol-version 2` runs `acp-2`, `acp --transport` `remote`."""
 
 
 def suites_of(protocol: str) -> list[Suite]:

@@ -35,6 +35,7 @@ import acp_defects  # noqa: E402
 import commands  # noqa: E402
 import mcp_defects  # noqa: E402
 import mcp_server  # noqa: E402
+import remote_endpoint  # noqa: E402
 import stdio_world  # noqa: E402
 import vectors_adapter  # noqa: E402
 
@@ -95,6 +96,12 @@ SUBJECTS = {
         acp_client.Client,
         acp_client_defects.DEFECTS,
         lambda peer, world: peer(world, partial(commands.Pretended, world)),
+    ),
+    "remote": Subject(
+        r"ACPR-A-[A-Z]+-\d{3}",
+        remote_endpoint.Endpoint,
+        remote_endpoint.DEFECTS,
+        lambda peer, world: peer(world),
     ),
     "mcp": Subject(
         r"MCP-S-[A-Z]+-\d{3}",

@@ -23,7 +23,7 @@ from tests.conformance.suite_runs import (
     transcript_of,
 )
 
-SUITES = ("acp", "acp-2", "acp-client", "mcp")
+SUITES = ("acp", "acp-2", "acp-client", "remote", "mcp")
 _MCP_SHOWN_BY = {
     "calls-2025-11-25": "FRAME-018 TOOL-009 CALL-001",
     "lists-2025-11-25": "RPC-001 RPC-002 RPC-004 RPC-012 LIST-002 LIST-003 LIST-004 LIST-005",
@@ -126,9 +126,16 @@ SHOWN_BY = {
         "ACP1-C-CANCEL-002": "cancel",
         "ACP1-C-CANCEL-003": "cancel",
     },
+    "remote": {},
     "mcp": {f"MCP-S-{one}": scenario for scenario, names in _MCP_SHOWN_BY.items() for one in names.split()},
 }
-DEFAULT_SCENARIO = {"acp": "tool-turn", "acp-2": "opening", "acp-client": "opening", "mcp": "opening"}
+DEFAULT_SCENARIO = {
+    "acp": "tool-turn",
+    "remote": "opening",
+    "acp-2": "opening",
+    "acp-client": "opening",
+    "mcp": "opening",
+}
 ROWS = {of: {row.id: row for row in suite(of).requirements} for of in SUITES}
 EACH = [(of, name) for of in SUITES for name in ROWS[of]]
 SERVER = [sys.executable, str(PEERS / "run_mcp_server.py")]

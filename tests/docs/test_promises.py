@@ -218,6 +218,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "engine/session/tools/test_fetch",
     ),
     "Your project's packages are importable": ("engine/runtime/test_worker_environment", "engine/session/test_homes"),
+    "A lost connection loses nothing": ("acp_adapter/test_sharing", "e2e/test_remote"),
+    "A user of a server reaches nothing of another user": ("e2e/test_remote_users",),
 }
 """The modules of tests, below `tests`, that prove a promise and its limits."""
 
