@@ -34,14 +34,19 @@ _CONNECTION: Final = "Acp-Connection-Id"
 _SESSION: Final = "Acp-Session-Id"
 _JSON: Final = {"Content-Type": "application/json"}
 _STREAM: Final = {"Accept": "text/event-stream"}
-_INITIALIZE: Final = {
+_INITIALIZE: Final[Object] = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
     "params": {"protocolVersion": 1, "clientCapabilities": {}},
 }
-_PROMPT: Final = {"jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": {"sessionId": "none", "prompt": []}}
-_LIST: Final = {"jsonrpc": "2.0", "id": "listed", "method": "_rewindow_conformance/unknown", "params": {}}
+_PROMPT: Final[Object] = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "session/prompt",
+    "params": {"sessionId": "none", "prompt": []},
+}
+_LIST: Final[Object] = {"jsonrpc": "2.0", "id": "listed", "method": "_rewindow_conformance/unknown", "params": {}}
 _UNKNOWN: Final = {_CONNECTION: "unknown"}
 
 
@@ -249,6 +254,11 @@ def _obstacle(traffic: Traffic) -> str:
     return f"the server refused the connection with the status {status}" if status in (401, 403, 421) else ""
 
 
+def _advertised(traffic: Traffic, capability: str) -> bool | None:
+    """Return None: no requirement depends on a capability."""
+    del traffic, capability
+
+
 SUITE: Final = Suite(
     name="remote",
     title="Agent Client Protocol, agents that listen (draft)",
@@ -258,6 +268,6 @@ SUITE: Final = Suite(
     scenarios=SCENARIOS,
     obstacle=_obstacle,
     calibration=lambda _: {},
-    capability=lambda *_: None,
+    capability=_advertised,
     server="agent",
 )

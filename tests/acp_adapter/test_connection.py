@@ -357,6 +357,16 @@ def test_stages_load_everything_and_the_first_little() -> None:
     assert done.stdout.strip() == "[] ['acp_adapter.v1.handshake'] True"
 
 
+ON_A_NETWORK = ("sharing", "hosting", "listening", "jsonrpc.sockets")
+
+
+def test_stdio_loads_nothing_of_the_network() -> None:
+    names = [f"acp_adapter.{name}" for name in ON_A_NETWORK]
+    code = f"{LOADED}\nprint([name for name in sys.modules if name.startswith({tuple(names)!r})])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 SECOND = """
 import sys
 from acp_adapter import server

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import datetime
+import ipaddress
 import json
+import ssl
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import acp
 import anyio
 import httpx
 import pytest
 import websockets
+from acp.http import create_http_stream
+from acp.ws import create_websocket_stream
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.support.node import own_command
 from tests.support.remote import (
     OWN,
     PROGRAM,
@@ -123,6 +134,85 @@ async def test_a_question_is_answered_over_http_and_asked_again(tmp_path: Path) 
             await again.answer(question, selected("allow_once"))
             await again.seen(lambda message: "Done." in str(message.get("params")))
             assert file.exists()
+
+
+# --- TLS, and the clients of the SDKs ---------------------------------------------------------------------------------
+
+
+def certificate(folder: Path) -> tuple[str, str]:
+    """A certificate for 127.0.0.1 that signs itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.datetime.now(datetime.UTC)
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    paths = folder / "cert.pem", folder / "key.pem"
+    paths[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    form = serialization.PrivateFormat.PKCS8
+    paths[1].write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
+    return str(paths[0]), str(paths[1])
+
+
+async def test_tls_serves_both_versions_of_http_and_websockets(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    token = add_token(state)
+    cert, key = certificate(tmp_path)
+    trusted = ssl.create_default_context(cafile=cert)
+    with serving(state, "--tls-cert", cert, "--tls-key", key) as server:
+        for http2, version in ((True, "HTTP/2"), (False, "HTTP/1.1")):
+            async with httpx.AsyncClient(http2=http2, verify=trusted, trust_env=False, headers=bearer(token)) as http:
+                response = await http.post(f"https://{server.url}", json=INITIALIZE, timeout=30)
+                assert (response.status_code, response.http_version) == (200, version)
+                assert response.headers["Set-Cookie"].endswith("; Secure")
+        async with websockets.connect(
+            f"wss://{server.url}", ssl=trusted, additional_headers=bearer(token), proxy=None
+        ) as socket:
+            await socket.send(json.dumps(INITIALIZE))
+            assert "agentCapabilities" in str(await socket.recv())
+
+
+class Editor(acp.Client):
+    """The client of the Python SDK."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        if isinstance(update, acp.schema.AgentMessageChunk):
+            self.text += update.content.text
+
+
+@pytest.mark.parametrize("kind", ["websocket", "http"])
+async def test_the_python_sdk(server: Server, token: str, tmp_path: Path, kind: str) -> None:
+    if kind == "http":
+        http = httpx.AsyncClient(http1=False, http2=True, timeout=30, trust_env=False)
+        stream = create_http_stream(f"http://{server.url}", client=http, headers=bearer(token))
+    else:
+        stream = await create_websocket_stream(f"ws://{server.url}", headers=bearer(token))
+    editor = Editor()
+    connection = acp.connect_to_agent(editor, stream)
+    with anyio.fail_after(60):
+        await connection.initialize(protocol_version=1)
+        session = (await connection.new_session(cwd=str(tmp_path), mcp_servers=[])).session_id
+        for source, value in (("a = 6", ""), ("a * 7", "42")):
+            ended = await connection.prompt(session_id=session, prompt=[acp.text_block(source)])
+            assert ended.stop_reason == "end_turn"
+            assert editor.text.endswith(value)
+        await connection.close()
+
+
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+def test_the_typescript_sdk(server: Server, token: str, tmp_path: Path, scheme: str) -> None:
+    command = [*own_command("acp_drivers/remote.mjs"), f"{scheme}://{server.url}", token, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == {"stops": ["end_turn", "end_turn"], "text": "42", "listed": True}
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
