@@ -30,7 +30,10 @@ _MERCURIAL: Final = "Mercurial runs hooks and programs named in this file, or fi
 _NPX: Final = "npm, npx and similar tools run code named in this file, even when they start an MCP server"
 _PROVIDERS: Final = "libraries of model providers read here which programs to run and where to send keys"
 _LOADED: Final = "programs, including Rewindow, read here which code to load or which servers to trust"
+_DATABASES: Final = "Rewindow and other programs read here which server to send sessions, queries and passwords to"
 _PYTHON: Final = "Python runs this file at each start, if its directory is on the import path"
+
+_EMACS: Final = "Emacs evaluates this file when you open another file in the directory"
 
 _CUSTOMIZING: Final = ("sitecustomize", "usercustomize")
 """Modules that Python imports when it starts. A file counts whatever follows a dot: source, bytecode, or a library."""
@@ -52,7 +55,10 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(".exrc", "Vim and Neovim run this file when started in the directory, if `exrc` is set"),
     Row(".nvimrc", "Neovim runs this file when started in the directory, if `exrc` is set"),
     Row(".nvim.lua", "Neovim runs this file when started in the directory, if `exrc` is set"),
-    Row(".dir-locals.el", "Emacs evaluates this file when you open another file in the directory"),
+    *(Row(name, _EMACS) for name in (".dir-locals.el", ".dir-locals-2.el")),
+    Row(".Rprofile", "R runs this file when started in the directory"),
+    Row(".pdbrc", "Python's debugger runs this file when started in the directory"),
+    Row(".mise/config.toml", "mise runs the hooks of this file in each shell that enters the directory"),
     Row(".gdbinit", "gdb runs this file when started in the directory"),
     Row(".lldbinit", "lldb runs this file when started in the directory"),
     Row(".husky", "git runs the scripts in this directory as hooks"),
@@ -89,6 +95,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(f"{CONFIGURATION}python_keyring", "Rewindow and other programs import the keyring that is named here"),
     Row(OWN, "Rewindow reads its settings and keys from here"),
     *(Row(name, _PROVIDERS) for name in (".config/gcloud", ".config/anthropic", ".secureConnect", ".aws", ".azure")),
+    *(Row(name, _DATABASES) for name in (".pg_service.conf", ".pgpass", ".postgresql")),
     Row(".mcp.json", "coding agents start the MCP servers named in this file when they open the directory"),
     Row(".claude", "Claude Code runs the hooks named in its settings"),
     Row(".claude.json", "Claude Code starts the MCP servers named in this file"),
@@ -101,6 +108,9 @@ BY_VARIABLE: Final = {
     **dict.fromkeys(("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE"), _PROVIDERS),
     **dict.fromkeys(("ANTHROPIC_CONFIG_DIR", "ANTHROPIC_IDENTITY_TOKEN_FILE", "AZURE_CONFIG_DIR"), _PROVIDERS),
     **dict.fromkeys(("OPENSSL_CONF", "OPENSSL_MODULES", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_PRELOAD"), _LOADED),
+    **dict.fromkeys(("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"), _LOADED),
+    **dict.fromkeys(("PGSERVICEFILE", "PGPASSFILE", "PGSYSCONFDIR"), _DATABASES),
+    **dict.fromkeys(("PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY", "PGSSLCRL", "PGSSLCRLDIR"), _DATABASES),
     **dict.fromkeys(("BASH_ENV", "ENV"), _SHELL),
     "PYTHONSTARTUP": _PYTHON,
     "NPM_CONFIG_USERCONFIG": _NPX,

@@ -102,6 +102,7 @@ class SessionRuntime:
             parts.directories,
             records=str(settings.state_dir / temporary_files.FOLDER),
             ripgrep=find_ripgrep(parts.spec.variables.get("PATH", ""), (parts.cwd, *parts.directories)),
+            hide=parts.redactor.hidden_lines,
         )
         self._questions = Questions(log, parts.policy, parts.redactor, workspace.roots)
         self._forms = FormQuestions(parts.redactor)

@@ -437,7 +437,7 @@ def test_what_the_server_refuses_at_its_start(tmp_path: Path) -> None:
     file.chmod(0o600)
     assert "belong together" in refused(*listen, "--tls-cert", "x")
     assert "for TLS" in refused(*listen, "--tls-cert", str(file), "--tls-key", str(file))
-    assert "need --listen" in refused("--token-file", "x")
+    assert "only with --listen" in refused("--token-file", "x")
     assert "takes [HOST:]PORT" in refused("--listen", "x", "--state-dir", str(state))
     add_token(state, "bob")
     assert "the same account" in refused(*listen)

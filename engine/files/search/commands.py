@@ -34,6 +34,7 @@ from ...core.domain import is_inside
 from ...core.programs import CommandOutcome, CommandRequest
 from ...core.text import cut_line, cut_middle, more, plural
 from ..installation import own_installation
+from ..revision import Hide, lines_of
 from .globs import Glob, as_ignore_rule
 from .ignore_files import VERSION_CONTROL, FileRules, Place, has_unseen_rules, rules_above
 
@@ -78,12 +79,13 @@ class PrintedFile(Struct, frozen=True):
         """
         return 0 if _NO_TEXT.search(self.rows) else len(_MATCHING.findall(self.rows))
 
-    def read(self) -> FileLines:
-        """Parse the lines; none if the file is not text."""
+    def read(self, hide: Hide) -> FileLines:
+        """Parse the lines, without secrets, which may be on several lines; none if the file is not text."""
         if _NO_TEXT.search(self.rows):
             return FileLines({}, ())
         found = [(int(number), mark, text) for number, mark, text in _ROW.findall(self.rows)]
-        lines = {number: cut_line(text.decode("utf-8", "replace"), LINE_CHARS) for number, _, text in found}
+        texts = lines_of("\n".join(text.decode("utf-8", "replace") for _, _, text in found), hide)
+        lines = {number: cut_line(text, LINE_CHARS) for (number, _, _), text in zip(found, texts, strict=False)}
         return FileLines(lines, tuple(number for number, mark, _ in found if mark == b":"))
 
 

@@ -115,7 +115,8 @@ def _answer(
         kept = 0
         if room > 0 and len(matches) < MAX_MATCHES:
             for match in islice(
-                _matches(path_text(above + _text(file.path)), file.read(), context), MAX_MATCHES - len(matches)
+                _matches(path_text(above + _text(file.path)), file.read(workspace.hide), context),
+                MAX_MATCHES - len(matches),
             ):
                 matches.append(match)
                 kept += 1

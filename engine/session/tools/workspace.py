@@ -15,6 +15,7 @@ from typing import Final
 
 from ...files.installation import own_installation
 from ...files.protected import Protection
+from ...files.revision import Hide, show_all
 from ...files.safe_open import Held, Place, opened_directory, place_to_write, real_roots
 
 REPLACED: Final = "\ufffd"
@@ -43,6 +44,7 @@ class Workspace:
         held: the directories, opened; by default as they are now.
         records: the directory with the records of writes in progress (`temporary_files`); None keeps none.
         ripgrep: the absolute path of the search program; None if there is none.
+        hide: hides secrets in the lines that a search displays.
     """
 
     def __init__(
@@ -55,12 +57,14 @@ class Workspace:
         unsaved: Mapping[str, bytes] = MappingProxyType({}),
         protection: Protection | None = None,
         held: tuple[Held, ...] | None = None,
+        hide: Hide = show_all,
     ) -> None:
         self.cwd = cwd
         self.directories = directories
         self.records = records
         self.ripgrep = ripgrep
         self.unsaved = unsaved
+        self.hide = hide
         self._held = held or tuple(map(Held, real_roots((cwd, *directories))))
         self.protection = protection or Protection(self.real_roots, own_installation(self.real_roots))
 
@@ -74,6 +78,7 @@ class Workspace:
             unsaved={place: data},
             protection=self.protection,
             held=self._held,
+            hide=self.hide,
         )
 
     @contextlib.contextmanager

@@ -11,6 +11,7 @@ import pytest
 
 from engine.core.programs import CommandOutcome, CommandOutput
 from engine.files.search import commands
+from engine.log.redaction import Redactor
 from engine.runtime.results import Matches, matches_of
 from engine.session.tools import search
 from tests.support.searching import answer, files, outcome_of, program, workspace
@@ -332,3 +333,17 @@ def test_a_search_that_ends_otherwise_says_how(tmp_path: Path) -> None:
 def test_a_search_of_nothing_is_no_matches(tmp_path: Path) -> None:
     assert repr(Matches([])) == "no matches"
     assert answer(workspace(tmp_path), "find", glob="*") == {"paths": [], "more": 0, "notes": ()}
+
+
+@pytest.mark.parametrize("name", ["a.txt", "my notes.txt", "中文 文件.txt", "d/" + "x" * 200 + "/a b"])
+def test_matches_have_no_secret_on_several_lines(tmp_path: Path, name: str) -> None:
+    key = "sk-proj-Zq7RkW3xYb9TfLm2PcVn5JhGdS8aEuQo1iXtBy4w"
+    wrapped = "\n".join(key[at : at + 12] for at in range(0, len(key), 12))
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    files(tmp_path, {name: f"KEY:\n{wrapped}\nend\n"})
+    here = workspace(tmp_path)
+    here.hide = Redactor([key]).hidden_lines
+    for context in (0, 3):
+        found = answer(here, "grep", pattern=".", context=context)
+        assert [text for _, _, text, *_ in found["matches"]] == ["KEY:", *["***"] * 4, "end"]
+        assert "Zq7RkW3x" not in str(found)
