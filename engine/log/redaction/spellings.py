@@ -92,14 +92,34 @@ SWALLOWED: Final = tuple(
 
 
 _LINE_START: Final = rb"(?:(?<=\n)|(?<=\\n))"
-_ONE_MARK: Final = (
-    rb"[ >]{0,16}(?:[0-9]{1,8}(?:-[0-9]{1,8})?(?:\t|\\+t)|[^\s\\]{1,300}(?::[0-9]{1,8}:|-[0-9]{1,8}-) |[+-]"
+_PLACE: Final = (
+    rb"[ >]{0,16}(?:[0-9]{1,8}(?:-[0-9]{1,8})?(?:\t|\\+t)|[^\s\\]{1,300}(?::[0-9]{1,8}:|-[0-9]{1,8}-) "
     rb"|(?:\xe2\x86\xaa|\\+u21aa) )"
 )
-MARK: Final = re.compile(_LINE_START + rb"(?:" + _ONE_MARK + rb"){1,4}")
+"""A path ends at a backslash, so a text full of escaped line breaks is not read again and again."""
+_SIGN: Final = rb"[ >]{0,16}[+-]"
+_ONE_MARK: Final = rb"(?:" + _PLACE + rb"|" + _SIGN + rb")"
+MARKS: Final = tuple(
+    re.compile(_LINE_START + marks)
+    for marks in (
+        rb"(?:" + _ONE_MARK + rb"){1,4}",
+        *(
+            rb"(?="
+            + _ONE_MARK
+            + rb")(?:"
+            + _PLACE
+            + rb"){0,3}(?:"
+            + _SIGN
+            + rb"(?:"
+            + _PLACE
+            + rb"){0,2}){0,%d}" % signs
+            for signs in (0, 1, 2)
+        ),
+    )
+)
 """What is before a line of a view, a search, changes or a continued line; several if a view shows changes.
 
-A path ends at a backslash, so a text full of escaped line breaks is not read again and again.
+First with any signs of changes, then with none, one or two, because a line of a secret may begin with such a sign.
 """
 _MARKED: Final = tuple(re.compile(newline + _ONE_MARK) for newline in (rb"\n", rb"\\n"))
 """These begin with literal bytes, which `re` finds quickly."""
@@ -126,9 +146,14 @@ def has_marks(data: bytes) -> bool:
     return any(pattern.search(data) for pattern in _MARKED)
 
 
-def unmarked(data: bytes) -> bytes:
-    """Return the bytes without the marks of lines."""
-    return MARK.sub(b"", data)
+def unmarked(data: bytes) -> Iterator[tuple[re.Pattern[bytes], bytes]]:
+    """Yield the marks of lines that there may be, and the bytes without them."""
+    last = None
+    for mark in MARKS:
+        found = mark.sub(b"", data)
+        if found != last:
+            yield mark, found
+        last = found
 
 
 def has_sequences(data: bytes) -> bool:
@@ -283,16 +308,16 @@ class Reading(NamedTuple):
         return read_in(self.original, self.steps[:number])
 
 
-def reading(data: bytes, *, is_open: bool = False, is_unmarked: bool = False) -> Reading:
+def reading(data: bytes, *, is_open: bool = False, mark: re.Pattern[bytes] | None = None) -> Reading:
     """Return `fold(data)` with the origin of each byte, which takes longer.
 
     Args:
         is_open: more follows, so an end that may still change is left out.
-        is_unmarked: return `fold(unmarked(data))`.
+        mark: one of MARKS, which is removed from the lines first; None for nothing.
     """
     reader = _Reader(data, is_open)
-    if is_unmarked:
-        reader.remove_marks()
+    if mark is not None:
+        reader.remove_marks(mark)
     for _ in range(LEVELS):
         reader.close_gaps()
         before = reader.now
@@ -319,11 +344,11 @@ class _Reader:
             self.steps.append(step)
             self.now = step.data
 
-    def remove_marks(self) -> None:
+    def remove_marks(self, mark: re.Pattern[bytes]) -> None:
         """Make the step that removes the marks of lines."""
         if self._is_open and (end := UNFINISHED_MARK.search(self.now, max(0, len(self.now) - _MARK_BYTES))):
             self.add(Edited(self.now[: end.start()], [0], [0]))
-        self.add(_edited(self.now, MARK))
+        self.add(_edited(self.now, mark))
 
     def close_gaps(self) -> None:
         """Make the steps up to the escapes."""

@@ -100,6 +100,7 @@ def test_no_piece_of_a_secret_is_replaced_because_that_would_tell_it(size: int) 
 LONG = "sk-proj-Zq7RkW3xYb9TfLm2PcVn5JhGdS8aEuQo1iXtBy4wKvMpQ8rT6uW2yA4cE6gI8kM0oQ2sU4wY6aC8e"
 ON_LINES = {
     "wrapped": [LONG[at : at + 20] for at in range(0, len(LONG), 20)],
+    "signs first": ["sk", "-proj", "-Zq7RkW3xYb9TfLm2PcVn5JhGdS8aEuQo1iXtBy4wKv", LONG[50:]],
     "quoted": ["> " + LONG[at : at + 24] for at in range(0, len(LONG), 24)],
     "base64": b2a_base64(LONG.encode(), newline=False).decode().replace("c", "c\n").split("\n"),
     "digits": [LONG.encode().hex()[at : at + 32] for at in range(0, 2 * len(LONG), 32)],
