@@ -33,6 +33,8 @@ from typing import Final, Literal
 
 ROOT: Final = 1
 SECTOR: Final = 512
+_MOST_VERSIONS: Final = 40
+"""Of a content that was never synced, from which sectors are drawn."""
 Profile = Literal["ext4", "xfs", "btrfs", "posix"]
 PROFILES: Final[tuple[Profile, ...]] = ("ext4", "xfs", "btrfs", "posix")
 Kind = Literal["make", "name", "write", "truncate", "attributes", "fsync"]
@@ -268,6 +270,8 @@ class _Loss:
         file.inodes[0] = inode
         inode.data.clear()
         versions: list[list[bytes]] = [[]]
+        unsafe = range(safe, len(places))
+        wanted = {*self._chance.sample(unsafe, min(len(unsafe), _MOST_VERSIONS)), *unsafe[-1:]}
         for number, place in enumerate(places):
             if number == safe:
                 versions[-1].append(bytes(inode.data))
@@ -276,7 +280,8 @@ class _Loss:
             if number >= safe:
                 if each.kind == "truncate":
                     versions.append([])
-                versions[-1].append(bytes(inode.data))
+                if number in wanted or not versions[-1]:
+                    versions[-1].append(bytes(inode.data))
         if safe < len(places):
             inode.data[:] = self._torn(versions)
 

@@ -14,7 +14,7 @@ from engine.core.execution import LeftOut
 from engine.core.ids import ExecutionId, ToolCallId
 from engine.log.events import Event
 from engine.log.events.conversation import ToolCall, ToolResult
-from engine.log.events.execution import EffectAnswered, EffectRequested, FileWritten
+from engine.log.events.execution import EffectAnswered, EffectRequested, FileTouched, FileWritten
 from engine.log.events.session import ConfigChanged, PermissionAnswered, PermissionAsked
 from engine.log.file_history import artifacts_of
 from engine.log.permissions import PermissionAnswer, PermissionQuestion
@@ -107,7 +107,8 @@ async def test_act_is_announced_asked_done_and_recorded_in_order(tmp_path: Path)
     office.questions.permissions = FixedPermissions([ALLOWED])
     answer = await office.perform("write", path="a.txt", text="x")
     assert answer.error is None
-    kinds = [ToolCall, EffectRequested, PermissionAsked, PermissionAnswered, FileWritten, EffectAnswered, ToolResult]
+    asked = [ToolCall, EffectRequested, PermissionAsked, PermissionAnswered]
+    kinds = [*asked, FileTouched, FileWritten, EffectAnswered, ToolResult]
     assert [type(event) for event in office.log.events[1:]] == kinds
     assert office.artifacts == ["a.txt"]
 
