@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 TESTS: dict[str, tuple[str, ...]] = {
-    "Editors show only what is recorded": ("engine/session/test_journal", "e2e/test_crashes"),
+    "Editors show only what is recorded": ("engine/session/test_journal", "e2e/test_crashes", "faults/test_sample"),
     "Sessions can be loaded again": (
         "engine/files/test_looks",
         "engine/runtime/test_contract_handles",
@@ -37,6 +37,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "engine/session/test_merging",
         "engine/session/tools/test_restoring",
         "engine/log/test_file_history",
+        "faults/test_found",
     ),
     "Going back is instant, even past a statement that ran for an hour": (
         "engine/session/test_kept_values",
@@ -98,6 +99,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "engine/session/tools/test_landing",
     ),
     "Tool writes are atomic": (
+        "faults/test_sample",
         "e2e/test_killed_writes",
         "engine/session/tools/test_landing_on_disks",
         "engine/session/tools/test_landing",
