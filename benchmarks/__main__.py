@@ -16,6 +16,7 @@ from typing import Final
 
 from benchmarks import (
     bench_acp,
+    bench_cluster,
     bench_conformance,
     bench_context,
     bench_mcp,
@@ -41,6 +42,7 @@ from benchmarks.report import Row, Suite, keep, table
 
 SUITES: Final[Mapping[str, Callable[[Setting], Sequence[Row]]]] = {
     "acp": bench_acp.run,
+    "cluster": bench_cluster.run,
     "conformance": bench_conformance.run,
     "context": bench_context.run,
     "mcp": bench_mcp.run,

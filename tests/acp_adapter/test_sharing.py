@@ -35,7 +35,7 @@ async def test_a_turn_outlives_its_connection(tmp_path: Path, gate: Gate) -> Non
         second = await ready(connect())
         await second.load(session, tmp_path)
         gate.release()
-        await second.seen(lambda message: "the end" in str(message))
+        await second.seen(lambda message: "the end" in str(message) and "completed" in str(message))
         assert await second.prompt(session, "20 + 3") == "end_turn"
         assert "23" in second.text()
 

@@ -30,6 +30,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
+import anyio
 import psutil
 import pytest
 from mcp_types import LOG_LEVEL_META_KEY
@@ -52,6 +53,7 @@ from tests.support.commands import COMMAND, Home
 from tests.support.fake_editor import OFFERS, FakeEditor
 from tests.support.mcp_clients import SCRIPT
 from tests.support.mcp_http import MODERN
+from tests.support.remote import Server, add_token, over_http, over_websocket, serving
 from tests.support.scripts import scripted
 from tests.support.terminal import CTRL_D, ENTER, Terminal
 
@@ -93,6 +95,8 @@ WAYS_OUT: Final = {
     "acp": Way("messages of rewindow-acp, its questions and errors among them", ALL, EDITOR),
     "acp load": Way("messages after the session was loaded in another process", ALL, EDITOR),
     "acp 2": Way("messages of version 2, live and replayed, with the output of terminals", (*MOST, "reply"), EDITOR),
+    "remote": Way("messages over WebSocket and HTTP, and responses that refuse", MOST, EDITOR),
+    "remote stderr": Way("the standard error of a server, and of its agents", ()),
     "acp stderr": Way("its standard error: usage, logs, the reports of its own errors and of a crash", ALL),
     "store": Way("files of the state directory, and what they hold compressed", ALL),
     "export": Way("rewindow export", ALL),
@@ -263,6 +267,34 @@ def acp(left: Left, home: Home, project: Project, variables: dict[str, str]) -> 
     with Editor(left, home.state, "--model", "direct", env=variables) as out:
         out.initialize_2()
         out.call("auth/logout", {})
+
+
+def remote(left: Left, home: Home, project: Project, variables: dict[str, str]) -> None:
+    """A session over a network, begun over WebSocket and loaded over HTTP, with requests that are refused."""
+    token = add_token(home.state)
+    with serving(home.state, "--model", "direct", environ={**home.variables, **variables}) as server:
+        anyio.run(over_network, left, server, token, project)
+    left.said["remote stderr"] += server.log
+
+
+async def over_network(left: Left, server: Server, token: str, project: Project) -> None:
+    key = key_of("argument")
+    async with over_websocket(server, token) as first:
+        session = await first.open(project.path)
+        for statement in project.statements():
+            await first.prompt(session, statement, seconds=SECONDS)
+        await first.response(await first.begin("session/set_mode", {"sessionId": session, "modeId": key}))
+        await first.response(await first.begin(f"_{key}", {}))
+        left.said["remote"] += map(json.dumps, first.received)
+    async with over_http(server, token) as (second, transport):
+        await second.initialize()
+        await second.load(session, project.path)
+        await second.response(await second.begin("session/load", {"sessionId": key, "cwd": key, "mcpServers": []}))
+        left.said["remote"] += map(json.dumps, second.received)
+        for headers in ({}, {"Acp-Connection-Id": key}, {**transport.headers, "Last-Event-ID": key}):
+            given = {"Accept": "text/event-stream", **headers}
+            refused = await transport.http.get(f"{transport.url}?{key}", headers=given)
+            left.said["remote"] += [refused.text, str(refused.headers)]
 
 
 def version_2(agent: Agent, session: str, params: Mapping[str, Any]) -> None:
@@ -698,7 +730,7 @@ def later(client: Mcp, project: Project) -> None:
 # --- the table --------------------------------------------------------------------------------------------------------
 
 Drive = Callable[[Left, Home, Project, dict[str, str]], None]
-DRIVES: Final[Sequence[Sequence[Drive]]] = ((acp,), (mcp, terminal, crashes))
+DRIVES: Final[Sequence[Sequence[Drive]]] = ((acp,), (mcp, terminal, crashes, remote))
 """Beside each other."""
 
 
