@@ -10,6 +10,7 @@ import pytest
 
 from conformance.cli import main
 from tests.support.agents import AGENT
+from tests.support.remote import add_token, serving
 
 pytestmark = pytest.mark.slow
 SLOW = "import time\nfor number in range(60):\n    print(number)\n    time.sleep(0.1)"
@@ -24,6 +25,8 @@ SHOWN = {
     "ACP1-A-ORDER-001",
 }
 """What must have been tried, so that an agent that offers nothing does not pass."""
+LOCAL = {"ACP1-A-AUTH-002"}
+"""What is not tried with a server: a logout removes keys."""
 
 
 SHOWN_2 = {
@@ -55,6 +58,21 @@ def test_our_agent_conforms(
     kept = ["--json", str(report), "--keep", str(tmp_path / "failures")]
     agent = ["--", str(AGENT), "--model", "direct"]
     code = main(["acp", "--protocol-version", version, *prompts, *options, *LIMITS, *kept, *agent])
+    judged(code, report, shown)
+
+
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+def test_our_agent_conforms_on_a_network(tmp_path: Path, scheme: str) -> None:
+    state, report, token = tmp_path / "state", tmp_path / "report.json", tmp_path / "token"
+    token.write_text(add_token(state))
+    prompts = ["--prompt", "1 + 1", "--slow-prompt", SLOW, "--tool-prompt", ACTS, "--allow-always"]
+    kept = ["--json", str(report), "--keep", str(tmp_path / "failures"), "--token-file", str(token)]
+    with serving(state, "--model", "direct") as server:
+        code = main(["acp", "--url", f"{scheme}://{server.url}", *prompts, *LIMITS, *kept])
+    judged(code, report, SHOWN - LOCAL)
+
+
+def judged(code: int, report: Path, shown: set[str]) -> None:
     results = {one["id"]: one for one in json.loads(report.read_text())["results"]}
     assert code == 0, [(one["id"], one["reason"]) for one in results.values() if one["violation"]]
     assert {name: results[name]["reason"] for name in shown if results[name]["outcome"] != "pass"} == {}

@@ -22,6 +22,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from conformance.cli import main
 from tests.support.node import own_command
 from tests.support.remote import (
     OWN,
@@ -134,6 +135,17 @@ async def test_a_question_is_answered_over_http_and_asked_again(tmp_path: Path) 
             await again.answer(question, selected("allow_once"))
             await again.seen(lambda message: "Done." in str(message.get("params")))
             assert file.exists()
+
+
+def test_our_transport_conforms(server: Server, token: str, tmp_path: Path) -> None:
+    file, report = tmp_path / "token", tmp_path / "report.json"
+    file.write_text(token)
+    url = f"http://{server.url}"
+    options = ["--token-file", str(file), "--json", str(report), "--timeout", "60", "--scenario-timeout", "120"]
+    assert main(["acp", "--url", url, "--transport", *options]) == 0
+    results = json.loads(report.read_text())["results"]
+    assert len(results) == 17
+    assert {one["id"]: one["reason"] for one in results if one["outcome"] != "pass"} == {}
 
 
 # --- TLS, and the clients of the SDKs ---------------------------------------------------------------------------------
