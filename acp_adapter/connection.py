@@ -128,6 +128,11 @@ class Connection:
     # --- opening ------------------------------------------------------------------------------------------------------
 
     @property
+    def is_remote(self) -> bool:
+        """Whether the client may be on another machine."""
+        return self._sharing is not None
+
+    @property
     def host(self) -> Host:
         """The engine."""
         return self._host

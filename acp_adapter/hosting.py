@@ -39,18 +39,25 @@ async def serve_connections(control: int, host: Host, when_ready: Callable[[], N
         receiving.setblocking(False)
         async with host, anyio.create_task_group() as tasks:
             sharing = Sharing(host, tasks)
+            first_ready = _once(when_ready)
             patience: float | None = None
             while True:
                 data = b""
                 with anyio.move_on_after(patience):
                     data, connections = await _receive(receiving)
                     for connection in connections:
-                        tasks.start_soon(_serve, connection, host, when_ready, sharing)
+                        tasks.start_soon(_serve, connection, host, first_ready, sharing)
                 if not data:
                     break
                 if BEAT in data:
                     patience = SILENT_SECONDS
             tasks.cancel_scope.cancel()
+
+
+def _once(act: Callable[[], None]) -> Callable[[], None]:
+    """Return what calls `act` the first time alone: garbage of the connections that follow must stay collectable."""
+    acts = [act]
+    return lambda: acts.pop()() if acts else None
 
 
 async def _receive(control: socket.socket) -> tuple[bytes, list[int]]:

@@ -75,7 +75,8 @@ def _accept_initialize(connection: Connection, params: Initialize) -> None:
 async def _initialize(context: Plain, params: Initialize) -> Initialized:
     connection = context.connection
     context.after_response(partial(connection.prepare, "session"))
-    return Initialized(__version__, ways_to_sign_in(params) if connection.host.takes_keys else ())
+    ways = ways_to_sign_in(params, is_remote=connection.is_remote) if connection.host.takes_keys else ()
+    return Initialized(__version__, ways)
 
 
 async def _authenticate(context: Plain, params: Authenticate) -> None:

@@ -23,15 +23,18 @@ _PASSED_ON: Final = ("XDG_CONFIG_HOME",)
 """Variables that say where keys are stored. A client's terminal may lack them."""
 
 
-def ways_to_sign_in(client: Initialize) -> tuple[SignIn, ...]:
-    """Return the ways that this client can offer, the preferred one first."""
+def ways_to_sign_in(client: Initialize, *, is_remote: bool = False) -> tuple[SignIn, ...]:
+    """Return the ways that this client can offer, the preferred one first.
+
+    A remote client would run the setup on its own machine, where our keys are not stored.
+    """
     stored = SignIn(
         SIGN_IN,
         "Use a stored key",
         "Reads keys again from the keyring, Rewindow's key file and the environment. `rewindow auth "
         "add PROVIDER` stores a key.",
     )
-    if not (client.runs_setup or client.runs_commands):
+    if is_remote or not (client.runs_setup or client.runs_commands):
         return (stored,)
     terminal = SignIn(
         IN_TERMINAL,

@@ -40,6 +40,12 @@ async def test_a_turn_outlives_its_connection(tmp_path: Path, gate: Gate) -> Non
         assert "23" in second.text()
 
 
+async def test_a_remote_client_is_offered_no_setup_in_its_terminal(tmp_path: Path) -> None:
+    async with shared_host(tmp_path) as connect:
+        ways = (await connect().initialize(auth={"terminal": True}))["authMethods"]
+        assert [way["id"] for way in ways] == ["stored-keys"]
+
+
 async def test_prompts_of_others_are_shown_and_their_own_are_not(tmp_path: Path) -> None:
     async with shared_host(tmp_path) as connect:
         first, second = await ready(connect()), await ready(connect())
