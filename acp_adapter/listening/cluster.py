@@ -46,7 +46,11 @@ ANSWER_SECONDS: Final = 15.0
 TICKET_SECONDS: Final = 10.0
 _TICKET_BYTES: Final = 32
 _BEAT_SECONDS: Final = SILENT_SECONDS / 4
-_KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 5), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
+_KEEPALIVE: Final[tuple[tuple[int, int], ...]] = tuple(
+    (getattr(socket, name), value)
+    for name, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+    if hasattr(socket, name)
+)
 """A connection to a machine that is gone ends within 20 seconds."""
 _RAY_VARIABLES: Final = "RAY_"
 """Beginning of Ray's variables, which have its token. No statement may speak to Ray."""
