@@ -13,7 +13,9 @@ import random
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -60,6 +62,7 @@ def play(options: argparse.Namespace) -> int:
                 _episode, *zip(*[(seed + n, seconds, options.keep) for n in range(options.episodes)], strict=True)
             ):
                 counts.add(result.counts)
+                print(f"SEED={result.seed}: {_line(vars(result.counts))}", flush=True)
                 kinds += result.kinds
                 if result.wrong:
                     failed += 1
@@ -68,10 +71,13 @@ def play(options: argparse.Namespace) -> int:
                         list(pool.map(_episode, *zip(*[(result.seed, seconds, None)] * options.reruns, strict=True))),
                     )
             seed += options.episodes
-    print(", ".join(f"{number} {name.replace('_', ' ')}" for name, number in vars(counts).items()))
-    print(", ".join(f"{number} {name}" for name, number in sorted(kinds.items())))
+    print(_line(vars(counts)), _line(kinds), sep="\n")
     print(f"{seed - first} episodes, {failed} failed", flush=True)
     return 1 if failed else 0
+
+
+def _line(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts.items() if number)
 
 
 def report(result: Result, reruns: list[Result]) -> None:
@@ -95,6 +101,13 @@ def again(path: Path) -> int:
 
 
 def _episode(seed: int, seconds: float, keep: Path | None) -> Result:
+    try:
+        return _played(seed, seconds, keep)
+    except Exception:  # so that the other episodes go on
+        return Result(seed, wrong=[f"alive: {traceback.format_exc()}"])
+
+
+def _played(seed: int, seconds: float, keep: Path | None) -> Result:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         if seed % _PEERS_EVERY == 0:
             return peers.run(Path(folder), seed, seconds)

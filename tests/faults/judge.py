@@ -23,9 +23,6 @@ TEMPORARY: Final = (".rewindow-", ".tmp")
 _ENDED: Final = {"completed": "ok", "failed": "error"}
 
 
-# --- files ----------------------------------------------------------------------------------------------------------
-
-
 class Expected:
     """The files that must be there: statements change them, and rewinds, undos and redos bring earlier ones back."""
 
@@ -59,9 +56,6 @@ class Expected:
     def set(self, files: Files) -> None:
         """An undo or a redo has left these files; the statements are the same."""
         self.files = files
-
-
-# --- evidence -------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -131,9 +125,6 @@ def _unpacked(data: bytes) -> bytes:
         return data
 
 
-# --- the log --------------------------------------------------------------------------------------------------------
-
-
 def active_path(log: Sequence[Message]) -> list[Message]:
     """The events of the branch on which the session is, from the beginning."""
     origins = {
@@ -159,10 +150,10 @@ def _of_kind(log: Iterable[Message], kind: str) -> Iterator[Message]:
     return (event for event in log if event["kind"] == kind)
 
 
-def _texts(updates: Iterable[Message], kind: str = "agent_message_chunk") -> dict[str, str]:
+def _texts(updates: Iterable[Message]) -> dict[str, str]:
     found: dict[str, str] = {}
     for update in updates:
-        if update["sessionUpdate"] == kind and "messageId" in update:
+        if update["sessionUpdate"] == "agent_message_chunk" and "messageId" in update:
             found[update["messageId"]] = found.get(update["messageId"], "") + update["content"].get("text", "")
     return found
 
@@ -174,9 +165,6 @@ def _calls(updates: Iterable[Message]) -> dict[str, str]:
         if update["sessionUpdate"] in ("tool_call", "tool_call_update"):
             found[update["toolCallId"]] = update.get("status") or found.get(update["toolCallId"], "pending")
     return found
-
-
-# --- rules ----------------------------------------------------------------------------------------------------------
 
 
 def _acknowledged(evidence: Evidence) -> Iterator[str]:
