@@ -23,11 +23,12 @@ from tests.faults import peers
 from tests.faults.episode import Result, run
 from tests.faults.filesystem import why_not
 from tests.faults.power import Loss, Recording, lose_power
-from tests.faults.world import Counts
+from tests.faults.served import ServedWorld
+from tests.faults.world import Counts, World
 
 _EPISODE_SECONDS = 60.0
 _PEERS_EVERY = 5
-"""Of so many episodes one has faults of providers and MCP servers instead."""
+"""Of so many episodes one has faults of providers and MCP servers instead, and one is of `rewindow-mcp`."""
 _SHOWN_STEPS = 6
 
 
@@ -111,7 +112,8 @@ def _played(seed: int, seconds: float, keep: Path | None) -> Result:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         if seed % _PEERS_EVERY == 0:
             return peers.run(Path(folder), seed, seconds)
-        result, recording = run(Path(folder), seed, seconds)
+        kind = ServedWorld if seed % _PEERS_EVERY == 1 else World
+        result, recording = run(Path(folder), seed, seconds, kind=kind)
     if keep is not None and result.loss is not None and recording is not None:
         keep.mkdir(parents=True, exist_ok=True)
         (keep / f"{seed}.recording").write_bytes(pickle.dumps((recording, result.loss)))

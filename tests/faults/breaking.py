@@ -292,6 +292,7 @@ FAULTS: Final[tuple[tuple[int, Callable[[World], list[str]]], ...]] = (
 
 def next_fault(world: World) -> tuple[str, list[str]]:
     """Draw a fault, and let it come. Returns its name and what is wrong afterwards."""
-    weights, faults = zip(*FAULTS, strict=True)
+    able = [each for each in FAULTS if world.has_commands or each[1] in (kill, stop, fail)]
+    weights, faults = zip(*able, strict=True)
     (fault,) = world.chance.choices(faults, weights)
     return fault.__name__, fault(world)

@@ -33,19 +33,19 @@ class Result:
 
 
 def run(
-    folder: Path, seed: int, seconds: float, *, faults: bool = True, losses: int = 1 << 30
+    folder: Path, seed: int, seconds: float, *, losses: int = 1 << 30, kind: type[World] = World
 ) -> tuple[Result, Recording | None]:
     """Play one episode of about so many seconds: half of the time for the story, the rest for power losses.
 
     Stops at the first thing that is wrong. Returns the recording, too, if the story was right.
     """
     result, chance = Result(seed), random.Random(seed)
-    began = time.monotonic()
-    with opened(folder, chance) as world:
+    with opened(folder, chance, kind) as world:
+        began = time.monotonic()
         result.counts = world.counts
         story = _Story(world, result)
         while not result.wrong and time.monotonic() < began + seconds / 2:
-            story.go_on(faults=faults)
+            story.go_on()
         if not result.wrong:
             result.wrong += world.end()
             result.wrong += world.last_look()
@@ -57,7 +57,7 @@ def run(
         left -= 1
         loss = recording.draw(chance)
         often = _RESTARTS_EVERY if recording.moment(loss).target is None else _RESTARTS_IN_REWINDS_EVERY
-        restarts = chance.randrange(often) == 0
+        restarts = kind is World and chance.randrange(often) == 0
         wrong = lose_power(recording, folder / "disk", loss, restarts=restarts)
         result.counts.power_losses += 1
         result.counts.restarts_after_power_loss += restarts
@@ -71,14 +71,13 @@ class _Story:
         self._world = world
         self._result = result
 
-    def go_on(self, *, faults: bool) -> None:
+    def go_on(self) -> None:
         """A few acts, then a fault."""
-        for _ in range(self._world.chance.randint(0, 2 if faults else 5)):
+        for _ in range(self._world.chance.randint(0, 2)):
             self._step("act", lambda: ("act", self._world.perform(next_act(self._world))))
             if self._result.wrong:
                 return
-        if faults:
-            self._step("fault", lambda: next_fault(self._world))
+        self._step("fault", lambda: next_fault(self._world))
 
     def _step(self, name: str, step: Callable[[], tuple[str, list[str]]]) -> None:
         try:

@@ -40,7 +40,8 @@ class Recording:
     def of(cls, world: World, scratch: Path) -> Recording:
         """Take it from a world whose programs have ended."""
         operations = world.record(scratch)
-        return cls(operations, world.told, world.prompts, world.moments, world.settled, world.session)
+        prompts = world.prompts if world.has_commands else ()
+        return cls(operations, world.told, prompts, world.moments, world.settled, world.session)
 
     def draw(self, chance: random.Random) -> Loss:
         """Any point after the session began; often just after a message that a client received, or during a rewind."""

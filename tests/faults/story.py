@@ -110,10 +110,12 @@ _ACTS: Final[tuple[tuple[int, Callable[[World], Act]], ...]] = (
 
 def next_act(world: World) -> Act:
     """Draw what happens next."""
-    weights, makers = zip(*_ACTS, strict=True)
+    acts = [each for each in _ACTS if world.has_commands or each[1] not in (_command, _rewind)]
+    weights, makers = zip(*acts, strict=True)
     return world.chance.choices(makers, weights)[0](world)
 
 
 def next_hit(world: World) -> Act:
     """Draw an act that a fault is to hit: more often than else one that changes several files."""
-    return world.chance.choice((_rewind, _write_two, next_act, next_act))(world)
+    often = (_rewind, _write_two) if world.has_commands else (_write_two,)
+    return world.chance.choice((*often, next_act, next_act))(world)

@@ -113,11 +113,17 @@ class Recorded(Agent):
     """An agent whose messages are kept with the number of disk operations."""
 
     def __init__(
-        self, disk: Mounted | None, told: list[Told], state: Path, environ: dict[str, str], *arguments: str
+        self,
+        disk: Mounted | None,
+        told: list[Told],
+        state: Path,
+        environ: dict[str, str],
+        *arguments: str,
+        started_by: Sequence[str] = (),
     ) -> None:
         self._disk = disk
         self._told = told
-        super().__init__(state, *arguments, coverage=Unchecked(), env=environ)
+        super().__init__(state, *arguments, coverage=Unchecked(), env=environ, started_by=started_by)
 
     def take(self, line: bytes) -> Message:
         message = super().take(line)
@@ -143,6 +149,9 @@ class Recorded(Agent):
 class World:
     """One session, its project and its processes, in `base`."""
 
+    has_commands = True
+    """Whether its user can type commands, such as rewinds."""
+
     def __init__(self, base: Path, chance: random.Random, disk: Mounted | None) -> None:
         self.base = base
         self.chance = chance
@@ -161,6 +170,8 @@ class World:
         self.errors: list[bytes] = []
         self.settled = 0
         self._numbers = count(1)
+        self.looks = 0
+        """Statements that restarts have run, and no act."""
         self._first = 0
         """How many updates preceded the latest prompt."""
         self.agent: Recorded
@@ -180,15 +191,17 @@ class World:
         self.expected = Expected(self.files())
         self.settled = self.operations
         self._start()
-        self.session = self.agent.call("session/new", {"cwd": str(self.project), "mcpServers": []}, seconds=SECONDS)[
-            "sessionId"
-        ]
+        self.session = self._open()
         self._note(Act("", "command"), [self.expected.files], frozenset())
 
     def _start(self) -> None:
         self.agent, self._first = Recorded(self.disk, self.told, self.state, self.environ), 0
         params = {"protocolVersion": 1, "clientCapabilities": {}}
         self.agent.call("initialize", params, seconds=SECONDS)
+
+    def _open(self) -> str:
+        params = {"cwd": str(self.project), "mcpServers": []}
+        return self.agent.call("session/new", params, seconds=SECONDS)["sessionId"]
 
     @property
     def operations(self) -> int:
@@ -268,7 +281,7 @@ class World:
         if act.kind == "rewind" and not is_certain:
             self.tainted |= self._named(states)
         allowed = states[-1:] if is_certain else states
-        before, now = len(self.expected.after) - 1, statements(log)
+        before, now = len(self.expected.after) - 1, statements(log) - self.looks
         if not is_certain and act.kind == "rewind":
             allowed = states[1:] if now == act.target else states[:1]
         if not is_certain and act.kind == "statement" and now == before:
@@ -414,13 +427,13 @@ def started_in(home: Path) -> list[psutil.Process]:
 
 
 @contextmanager
-def opened(folder: Path, chance: random.Random) -> Generator[World]:
+def opened(folder: Path, chance: random.Random, kind: type[World] = World) -> Generator[World]:
     """A world with a session, on a file system of its own. Raises OSError if none may be mounted."""
     base = folder / "disk"
     base.mkdir(parents=True)
     try:
         with mounted(base) as disk:
-            world = World(base, chance, disk)
+            world = kind(base, chance, disk)
             try:
                 world.begin()
                 yield world
