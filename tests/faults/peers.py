@@ -88,6 +88,8 @@ class _Session:
         except NoAnswerError:
             self.agent.notify("session/cancel", {"sessionId": session})
             response = self.agent.response(request, SECONDS)
+            if patience == SECONDS:
+                return f"no answer for {patience} s"
         reason = response.get("result", {}).get("stopReason")
         if session == self.session:
             self.prompts.append(Prompt(text, reason))
