@@ -537,7 +537,7 @@ async def test_write_of_another_session_during_a_command_is_left(
 ) -> None:
     await session.cell("bash('true')")
     async with session_in(project, state=tmp_path / "state") as other, anyio.create_task_group() as tasks:
-        tasks.start_soon(session.cell, "bash('sleep 1')")
+        tasks.start_soon(session.cell, "bash('sleep 2')")
         await anyio.sleep(0.4)
         await other.cell("write('a.txt', 'theirs'); open('new.txt', 'w').write('theirs')")
     result = await session.undo(2)
