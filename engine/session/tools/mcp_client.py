@@ -303,6 +303,8 @@ async def _streamable(server: HttpServer, client: MessageClient) -> AsyncGenerat
 
 ANSWER_BYTES: Final = 16 << 20
 """The largest answer of a tool, as JSON."""
+MOST_BLOCKS: Final = 1_000
+"""The most parts of an answer. Each is searched for secrets, and shown, by itself."""
 _MOST_PAGES: Final = 100
 _REQUEST_SECONDS: Final = 30.0
 """The limit of requests that are not calls."""
@@ -429,12 +431,14 @@ class Connection:
 
     async def _all(self, ask: Callable[..., Awaitable[PaginatedResult]], field: str) -> list[Mapping[str, Any]]:
         found: list[Mapping[str, Any]] = []
-        cursor = None
+        cursor, size = None, 0
         for _ in range(_MOST_PAGES):
             page = await _answered(ask(cursor=cursor))
-            found += _plain(getattr(page, field))
+            added = _plain(getattr(page, field))
+            found += added
+            size += len(msgspec.json.encode(added))
             cursor = page.next_cursor
-            if not cursor:
+            if not cursor or size > ANSWER_BYTES:
                 break
         return found
 
@@ -622,6 +626,8 @@ async def _answered(asked: Awaitable[Any]) -> Any:
 
 
 def _answer(result: CallToolResult) -> object:
+    if len(result.content) > MOST_BLOCKS:
+        raise RuntimeError(f"the answer has {len(result.content):,} parts; at most {MOST_BLOCKS:,} are accepted")
     answer = {"content": _plain(result.content), "data": clean(result.structured_content)}
     if (size := len(msgspec.json.encode(answer))) > ANSWER_BYTES:
         raise RuntimeError(f"the answer has {size:,} bytes; at most {ANSWER_BYTES:,} are accepted")

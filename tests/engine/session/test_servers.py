@@ -253,6 +253,8 @@ async def test_an_answer_that_is_too_large_is_refused(tmp_path: Path, monkeypatc
         await ran(session, "test.add_one(n=1)")
         monkeypatch.setattr("engine.session.tools.mcp_client.ANSWER_BYTES", 10)
         assert "; at most 10 are accepted" in await failed(session, "test.add_one(n=1)")
+        monkeypatch.setattr("engine.session.tools.mcp_client.MOST_BLOCKS", 0)
+        assert "the answer has 1 parts; at most 0 are accepted" in await failed(session, "test.add_one(n=1)")
 
 
 async def test_invalid_messages_are_dropped_and_endless_lines_disconnect(
