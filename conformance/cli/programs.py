@@ -87,13 +87,23 @@ def run_acp(arguments: argparse.Namespace) -> int:
     return judge_program(_TRANSPORT if arguments.transport else suite, arguments)
 
 
+def _readable(file: Path) -> str:
+    """Return the absolute path of a text. Raises UsageError if it cannot be read."""
+    try:
+        file.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a token"
+        raise UsageError(f"--token-file: {file} cannot be read: {reason}") from None
+    return str(file.absolute())
+
+
 def _carrier(url: str, token_file: Path | None) -> list[str]:
     """Return the command of a program that is the remote agent on standard streams. Raises UsageError."""
     if urlsplit(url).scheme not in _SCHEMES:
         raise UsageError(f"--url takes an address with {', '.join(_SCHEMES)}, not {url!r}")
     if missing := [name for name in _LIBRARIES if find_spec(name) is None]:
         raise UsageError(f"--url needs {', '.join(missing)}: install rewindow[server]")
-    token = [] if token_file is None else ["--token-file", str(token_file.absolute())]
+    token = [] if token_file is None else ["--token-file", _readable(token_file)]
     return [sys.executable, "-P", "-m", "conformance.peers.remote", url, *token]
 
 

@@ -51,6 +51,12 @@ RUNS = {
     "rewindow-conformance acp --jobs 1 --timeout 30 --scenario-timeout 120 -- my-slow-agent": Run(added=AGENT),
     "rewindow-conformance acp -k LOAD -k RESUME -- my-agent": Run(),
     "rewindow-conformance acp --protocol-version 2 -- my-new-agent": Run(),
+    "rewindow-conformance acp --url wss://agents.example/acp --token-file token --cwd /a/directory/there": Run(
+        code=2, said="--token-file: token cannot be read: No such file or directory"
+    ),
+    "rewindow-conformance acp --url https://agents.example/acp --token-file token --transport": Run(
+        code=2, said="--token-file: token cannot be read: No such file or directory"
+    ),
     "rewindow-conformance acp-client -- my-client --agent {agent}": Run(added=CLIENT),
     'rewindow-conformance acp-client -- my-client --agent {agent} "Hello."': Run(),
     'rewindow-conformance acp-client -- acpx --agent {agent} --cwd {cwd} --approve-all exec "Hello."': Run(

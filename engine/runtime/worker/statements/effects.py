@@ -193,11 +193,11 @@ class Effects:
     @contextmanager
     def serving(self) -> Generator[None]:
         """Allow `hidden_lines` while the host waits for the answer to a request."""
-        self._serving = True
+        before, self._serving = self._serving, True
         try:
             yield
         finally:
-            self._serving = False
+            self._serving = before
 
     def hidden_lines(self, text: str) -> Mapping[int, str]:
         """The lines of a text that have secrets, without these, by number from 0.
