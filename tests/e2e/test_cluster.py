@@ -15,10 +15,11 @@ import psutil
 import pytest
 
 from tests.support.environments import until
-from tests.support.remote import PROGRAM, Server, add_token, over_websocket, serving
+from tests.support.remote import PROGRAM, Server, add_token, forget_connections, over_websocket, serving
 
 pytest.importorskip("ray", reason="Ray is not installed")
 pytestmark = pytest.mark.anyio
+forgotten = pytest.fixture(autouse=True)(forget_connections)
 INITIALIZE = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
 
 

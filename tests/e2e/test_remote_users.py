@@ -20,9 +20,10 @@ import pytest
 
 from tests.e2e.test_ordinary_user import SHOWING
 from tests.support.postgresql import running
-from tests.support.remote import Server, add_token, bearer, over_http, over_websocket, serving
+from tests.support.remote import Server, add_token, bearer, forget_connections, over_http, over_websocket, serving
 from tests.support.scripts import scripted
 
+forgotten = pytest.fixture(autouse=True)(forget_connections)
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can serve users under their own accounts"),
