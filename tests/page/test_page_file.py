@@ -115,9 +115,9 @@ async def test_keys_reach_everything(tab: Browser, tmp_path: Path) -> None:
     await tab.press("G")
     assert "undefined" in await tab.text(f"{ROW}.chosen")
     await tab.press("Enter")
-    assert await focused() == "detail"
+    await tab.wait("#detail:focus")
     await tab.press("Escape")
-    assert await tab.count(f"{ROW}.chosen") == 0
+    await tab.wait(f"{ROW}.chosen", "detached")
     assert await focused() == "timeline-list"
     for number, view in enumerate(VIEWS, 1):
         await tab.press(str(number))

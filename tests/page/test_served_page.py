@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine import Owner
 from engine.cli.show import PastCall
 from engine.core.clock import SystemClock
 from engine.core.errors import SessionInUseError
@@ -250,7 +251,7 @@ async def test_page_of_a_session_elsewhere_is_live_and_cannot_act(
         async with served(tmp_path / "other", other) as (_, host):
             session = await host.sessions.create(str(tmp_path))
             await session.cell("1 + 1")
-            monkeypatch.setattr("session_page.feed.owners", lambda _: {session.session_id: 1})
+            monkeypatch.setattr(mine, "owners", lambda: {session.session_id: Owner(1)})
             async with served(tmp_path / "state", mine) as (client, _):
                 await tab.open(client.server.access.address(token=client.token, session=session.session_id))
                 await tab.wait(".activity:has-text('read only')")
