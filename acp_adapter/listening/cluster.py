@@ -216,7 +216,6 @@ class RayPlacement:
         Raises:
             PlacementError: the cluster does not answer, or has another version of Python or Ray.
         """
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         local: dict[str, Any] = (
             {"include_dashboard": False, "num_cpus": os.cpu_count()} if address == LOCAL_CLUSTER else {}
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import getpass
 import os
+import secrets
 import ssl
 import sys
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,10 @@ _MIB: Final = 1 << 20
 NOT_SHARED: Final = (
     "--cluster needs a store that all its nodes reach; set --store postgresql://USER@HOST/DATABASE, or use "
     "--cluster local"
+)
+NOT_AUTHENTICATED: Final = (
+    "anyone who reaches the cluster could run programs on it; start Ray with RAY_AUTH_MODE=token on each node, and "
+    "set it here, too, with the token in RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"
 )
 TOKENS: Final = "tokens"
 DESCRIPTION: Final = """\
@@ -106,15 +111,28 @@ def _placement(options: argparse.Namespace, settings: Settings, variables: Mappi
 
     if options.cluster is None:
         return LocalProcesses({**os.environ, **variables}, settings.state_dir)
-    from acp_adapter.listening.cluster import RayPlacement, Resources
-
     if options.cluster != LOCAL_CLUSTER and settings.store == DEFAULT_STORE:
         raise UsersError(NOT_SHARED)
+    _authenticate(options.cluster == LOCAL_CLUSTER)
+    from acp_adapter.listening.cluster import RayPlacement, Resources
+
     labels = {name: value for name, _, value in (label.partition("=") for label in options.cluster_label)}
     if not all(name and value for name, value in labels.items()):
         raise UsersError("--cluster-label takes NAME=VALUE")
     resources = Resources(options.cluster_cpus or 0.0, (options.cluster_memory or 0) * _MIB, labels)
     return RayPlacement.join(options.cluster, variables, settings.state_dir, resources)
+
+
+def _authenticate(is_local: bool) -> None:
+    """Let Ray, whose ports are open to the network, serve only who has its token. Ray reads this when it is imported.
+
+    By itself Ray would keep a token in the home directory, where statements can read it. Raises UsersError if the
+    cluster is another one and uses no token.
+    """
+    if is_local:
+        os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(), RAY_USAGE_STATS_ENABLED="0")
+    elif os.environ.get("RAY_AUTH_MODE") != "token":
+        raise UsersError(NOT_AUTHENTICATED)
 
 
 def _check(users: TokenFile, settings: Settings, cluster: str | None) -> None:

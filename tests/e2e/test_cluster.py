@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -120,10 +122,38 @@ async def test_nobody_enters_without_a_ticket(server: Server, token: str, tmp_pa
         assert refused >= 4
 
 
+def test_ray_serves_only_who_has_its_token(server: Server) -> None:
+    below = psutil.Process(server.process.pid).children(recursive=True)
+    (store,) = [each for each in below if each.name() == "gcs_server"]
+    (address,) = {each.laddr for each in store.net_connections("tcp") if each.status == psutil.CONN_LISTEN}
+    node = re.search(r"--node-ip-address=(\S+)", " ".join(store.cmdline()))
+    assert node is not None
+    code = f"import ray; ray.init('{node[1]}:{address.port}', logging_level='ERROR'); print('joined')"
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    tries = [
+        subprocess.Popen(
+            [sys.executable, "-c", code], env=environ | token, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for token in (
+            {},
+            {"RAY_AUTH_MODE": "token"},  # from Ray's file in the home directory, which statements may read
+            {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64},
+        )
+    ]
+    for each in tries:
+        out, told = each.communicate(timeout=90)
+        assert (each.returncode, out) == (1, "")
+        assert "Failed to connect to Ray cluster" in told
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--cluster", "10.0.0.1:6379"], "needs a store that all its nodes reach; set --store postgresql://"),
+        (
+            ["--cluster", "10.0.0.1:6379", "--store", "postgresql://me@127.0.0.1/none"],
+            "start Ray with RAY_AUTH_MODE=token on each node",
+        ),
         (["--cluster-cpus", "1"], "--cluster-cpus, --cluster-memory and --cluster-label need --cluster"),
         (["--cluster", "local", "--cluster-label", "zone"], "--cluster-label takes NAME=VALUE"),
     ],
