@@ -89,7 +89,7 @@ def install() -> None:
 
 def replace_in(names: dict[str, Any], replaced: Mapping[int, object]) -> None:
     """Rebind names to the replacements of their objects, which are given by identity."""
-    for name, value in list(names.items()):
+    for name, value in names.copy().items():
         found = replaced.get(id(value))
         if found is not None:
             names[name] = found

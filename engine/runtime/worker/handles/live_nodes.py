@@ -56,7 +56,7 @@ class LiveNodes:
         ticks: Ticks,
         edited: Callable[[str], int],
     ) -> None:
-        self.namespace: Mapping[str, object] = {}
+        self.namespace: dict[str, object] = {}
         self.context = NodeContext(
             mint=self._mint,
             emit=self.emit,
@@ -144,7 +144,7 @@ class LiveNodes:
         nodes = {id(node) for node in self.all()}
         names: dict[int, str] = {}
         # Compared by identity, because `isinstance` may run code of user objects.
-        for name, value in tuple(self.namespace.items()):
+        for name, value in self.namespace.copy().items():
             if id(value) in nodes and _is_name(name):
                 names.setdefault(id(value), name)
         return names
@@ -163,14 +163,14 @@ class LiveNodes:
         """The first plain name of the node in the namespace, else its id."""
         if self._naming is not None:
             return self._naming.get(id(node), node.obj_id)
-        for name, value in tuple(self.namespace.items()):
+        for name, value in self.namespace.copy().items():
             if value is node and _is_name(name):
                 return name
         return node.obj_id
 
     # --- one execution -----------------------------------------------------------------------------------------------
 
-    def begin(self, index: int, namespace: Mapping[str, object]) -> None:
+    def begin(self, index: int, namespace: dict[str, object]) -> None:
         """Start the statement `index` in `namespace`; its nodes are numbered from 1."""
         self.namespace = namespace
         self._events.clear()

@@ -425,11 +425,11 @@ def _folder(path: str) -> str:
 
 def prepare() -> None:
     """Search the modules in the zygote, because a search in each worker would copy the memory of them all."""
-    for name, module in list(sys.modules.items()) if len(sys.modules) != len(_searched) else ():
+    for name, module in sys.modules.copy().items() if len(sys.modules) != len(_searched) else ():
         # Not our own code, which makes the staging files.
         if name not in _searched and not name.startswith(_OURS):
             names = getattr(module, "__dict__", {})
-            for each, value in list(names.items()):
+            for each, value in names.copy().items():
                 sought = _SOUGHT.get(id(value))
                 if sought is not None:
                     _bound.append((names, each, sought))

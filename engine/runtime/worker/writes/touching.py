@@ -251,7 +251,7 @@ def _pinned(target: Target) -> Generator[Pinned | None]:
 
 def _libraries() -> frozenset[str]:
     """The names of loaded modules in C that are not the standard library's."""
-    found = list(sys.modules.items())  # a statement may put anything there
+    found = sys.modules.copy().items()  # a statement may put anything there
     plain = ((name, vars(module).get("__file__")) for name, module in found if type(module) is ModuleType)
     return frozenset(name for name, file in plain if isinstance(file, str) and _is_library(file))
 
