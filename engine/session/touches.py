@@ -2,8 +2,8 @@
 
 The worker reports a file before it writes it (`take`). The report is only a claim, because a statement can send it too.
 A rewind will write what is recorded here. So the host reads the file itself, with its own permissions, and only where
-the sandbox lets the statement write (`may_write`). The earlier content goes on the log at once, so that no kill loses
-it.
+the sandbox lets the statement write (`may_write`). The statement waits until the earlier content is on disk with the
+log, so that no kill loses the change.
 
 `settle` compares the files when the statement has ended, in any way. An unchanged file leaves nothing more. A changed
 one gets a FileWritten, shown like a tool call of the statement. After a kill, `reopening` settles what the last process
@@ -22,7 +22,7 @@ import asyncio
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -36,7 +36,7 @@ from msgspec.structs import replace
 from ..core.diff import text_size
 from ..core.errors import SessionReadOnlyError, StoreError
 from ..core.execution import UNREAD, TextChange
-from ..core.ids import BlobDigest, ExecutionId, Minter, ToolCallId
+from ..core.ids import BlobDigest, ExecutionId, Minter, Seq, ToolCallId
 from ..core.text import plural
 from ..files.protected import Appeared
 from ..files.safe_open import LARGEST
@@ -85,10 +85,11 @@ class TouchRecords:
     """Where touches are recorded.
 
     Files below `hidden`, a path with its slash, belong to this program and are never recorded. `why` says whether other
-    programs run a file's content (`Protection.why`).
+    programs run a file's content (`Protection.why`). `durable` waits until an event is on disk (`Journal.durable`).
     """
 
     log: EventLog
+    durable: Callable[[Seq], Awaitable[None]]
     store: Store
     minter: Minter
     redactor: Redactor
@@ -101,6 +102,7 @@ def touch_records(parts: SessionParts) -> TouchRecords:
     hidden = os.path.join(os.path.realpath(parts.settings.state_dir), "")
     return TouchRecords(
         log=parts.log,
+        durable=parts.journal.durable,
         store=parts.store,
         minter=parts.minter,
         redactor=parts.redactor,
@@ -138,8 +140,8 @@ class Touches:
         self._room = KEPT_BEFORE
         self._places: dict[int, str] = {}
         """The files as the file system names them, by the positions of their events on the log."""
-        self._taken: dict[str, asyncio.Future[FileTouched | None] | None] = {}
-        """The files that were read, or are being read."""
+        self._taken: dict[str, asyncio.Task[None] | None] = {}
+        """The files that were read, or are being read and saved."""
         self._lines: dict[str, str] = {}
         """What is shown about paths that have no content to show."""
         self._refused = 0
@@ -157,13 +159,19 @@ class Touches:
             return
         place = os.fsdecode(path)
         if place not in self._taken and self._is_credible(place):
-            self._taken[place] = future = asyncio.get_running_loop().run_in_executor(None, self._before, place, LARGEST)
-            future.add_done_callback(lambda done: self._append_kept(place, done))
+            self._taken[place] = asyncio.ensure_future(self._look_before(place))
         looking = self._taken.get(place)
         if looking is None or looking.done():
             looked()
         else:
             looking.add_done_callback(lambda _: looked())
+
+    async def _look_before(self, place: str) -> None:
+        """Save the file's state. The statement goes on also if that fails, because then nothing more is recorded."""
+        with suppress(StoreError, SessionReadOnlyError):
+            found = await asyncio.get_running_loop().run_in_executor(None, self._before, place, LARGEST)
+            if found is not None and (seq := self._append(place, found)) is not None:
+                await self._records.durable(seq)
 
     def _take_unseen(self, looked: Callable[[], None], *, is_likely: bool) -> None:
         """Look at the directories before the statement goes on, if it can write there.
@@ -205,7 +213,8 @@ class Touches:
             self._append(place, replace(self._kept(place, before), found=True))
 
     async def hold(self, places: Iterable[bytes]) -> None:
-        """Read files that are still open, and may be written without a report."""
+        """Save files that are still open, and may be written without a report."""
+        last = None
         for place in map(os.fsdecode, places):
             if place in self._taken or not self._is_credible(place):
                 continue
@@ -213,7 +222,10 @@ class Touches:
             self._taken[place] = None
             found = await anyio.to_thread.run_sync(self._before, place, HELD_BYTES)
             if found is not None:
-                self._append(place, found)
+                last = self._append(place, found)
+        if last is not None:
+            with suppress(SessionReadOnlyError):
+                await self._records.durable(last)
 
     def _before(self, place: str, limit: int) -> FileTouched | None:
         """Read the file; None if the path is not a file, and no file could be made there.
@@ -248,15 +260,13 @@ class Touches:
             mode=found.mode,
         )
 
-    def _append_kept(self, place: str, done: asyncio.Future[FileTouched | None]) -> None:
-        # It fails if the store is closed, and then nothing more is recorded.
-        if not done.cancelled() and done.exception() is None and (event := done.result()) is not None:
-            self._append(place, event)
-
-    def _append(self, place: str, event: FileTouched) -> None:
+    def _append(self, place: str, event: FileTouched) -> Seq | None:
         # A session that has become read-only reports that at the end of the statement.
         with suppress(SessionReadOnlyError):
-            self._places[self._records.log.append(event)] = place
+            seq = self._records.log.append(event)
+            self._places[seq] = place
+            return seq
+        return None
 
     def _stored(self, data: bytes | None) -> tuple[BlobDigest | None, str]:
         """Save the content if possible.
@@ -296,8 +306,6 @@ class Touches:
         """
         if looking := [each for each in self._taken.values() if each is not None and not each.done()]:
             await asyncio.wait(looking)
-        if self._taken:
-            await anyio.lowlevel.checkpoint()  # which appends what was saved last
         for place, line in self._lines.items():
             call = self._records.minter.tool_call()
             self._call(call, {"path": name_text(place)}, "write")

@@ -6,13 +6,16 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import anyio
 import pytest
 from msgspec.structs import replace
 
 from engine import Session
 from engine.core.clock import SystemClock
 from engine.core.execution import TextChange
+from engine.core.ids import SessionId
 from engine.files.revision import digest_of
+from engine.log.events import Event
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import ExecutionFinished, FileTouched, FileWritten
 from engine.log.events.session import Mode
@@ -57,6 +60,41 @@ async def test_own_write_is_recorded_with_both_contents(tmp_path: Path) -> None:
         result = next(each for each in session.events if isinstance(each, ToolResult) and each.parent_id)
         assert (call.tool, call.arguments, event.tool_call_id) == ("write", {"path": event.path}, call.tool_call_id)
         assert result.text == "written by the statement's own code"
+
+
+class Late(MemoryStore):
+    """Keeps nothing from the first FileTouched on, until `go`."""
+
+    def __init__(self) -> None:
+        super().__init__(SystemClock())
+        self.holds = anyio.Event()
+        self._held: list[tuple[SessionId, Event]] = []
+        self._is_released = False
+
+    def submit(self, session_id: SessionId, event: Event, *, waits: bool = False) -> None:
+        if not self._is_released and (self._held or isinstance(event, FileTouched)):
+            self._held.append((session_id, event))
+            self.holds.set()
+        else:
+            super().submit(session_id, event, waits=waits)
+
+    def go(self) -> None:
+        self._is_released = True
+        for session_id, event in self._held:
+            super().submit(session_id, event)
+
+
+async def test_a_file_changes_only_when_its_content_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one\n")
+    store = Late()
+    async with session_in(tmp_path, store, state=tmp_path / "state") as session, anyio.create_task_group() as tasks:
+        tasks.start_soon(ran, session, "import os; os.remove('a.txt')")
+        await store.holds.wait()
+        await anyio.sleep(0.3)  # in which the file would be gone
+        is_there = (tmp_path / "a.txt").exists()
+        store.go()
+    assert is_there
+    assert not (tmp_path / "a.txt").exists()
 
 
 async def test_what_is_as_before_at_the_end_leaves_nothing(tmp_path: Path) -> None:

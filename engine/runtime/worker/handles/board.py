@@ -166,7 +166,7 @@ class Board:
     def begin(
         self,
         index: int,
-        namespace: Mapping[str, object],
+        namespace: dict[str, object],
         *,
         execution_id: str = "",
         round_id: int = 0,
@@ -232,7 +232,7 @@ class Board:
         """Requests of the nodes to prepare updates ahead of their ticks."""
         return tuple(want for node in self._nodes.all() for want in node.wants())
 
-    def tail(self, namespace: Mapping[str, object], budget: int, news: News) -> tuple[Tail, tuple[HandleRow, ...]]:
+    def tail(self, namespace: dict[str, object], budget: int, news: News) -> tuple[Tail, tuple[HandleRow, ...]]:
         """Render the tail within `budget` tokens, with all rows of the handle table.
 
         Changes nothing. A row's `tokens` of 0 means All.
@@ -251,7 +251,7 @@ class Board:
             )
             return assemble(state, budget, self._count), rows
 
-    def look(self, namespace: Mapping[str, object], names: Collection[str], tokens: int | None) -> Looked:
+    def look(self, namespace: dict[str, object], names: Collection[str], tokens: int | None) -> Looked:
         """Return all rows of the handle table, and renders and policies of these names or ids. Changes nothing."""
         self._nodes.namespace = namespace
         with self._nodes.named() as known:
