@@ -16,13 +16,14 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import anyio
+from msgspec import UNSET
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from acp_adapter.jsonrpc.lines import ParseError, decode
+from acp_adapter.jsonrpc.lines import ParseError
 from acp_adapter.listening.connections import (
     MAX_MESSAGE,
     STALL_SECONDS,
@@ -31,7 +32,9 @@ from acp_adapter.listening.connections import (
     RefusedError,
     StreamedConnection,
 )
+from acp_adapter.listening.envelope import Envelope, envelope
 from acp_adapter.listening.placement import PlacementError
+from acp_adapter.listening.sockets import ADMIT
 from acp_adapter.listening.streams import PositionLostError
 from acp_adapter.listening.users import Token, TokenFile, UsersError
 from engine.core.web_access import Names
@@ -114,6 +117,10 @@ class App:
             token = None
         if token is None:
             raise RefusalError(401, UNAUTHORIZED, _CHALLENGE)
+        try:
+            scope["state"][ADMIT](token.user.name)
+        except RefusedError as error:
+            raise RefusalError(429, str(error)) from None
         if scope["path"] != PATH:
             raise RefusalError(404, f"the only endpoint is {PATH}")
         return token
@@ -193,7 +200,7 @@ class App:
             raise RefusalError(415, "send application/json")
         body = await given.read()
         message = _message(body)
-        if message.get("method") == "initialize":
+        if message.method == "initialize":
             if _header(scope, CONNECTION_ID) is not None:
                 raise RefusalError(400, "a connection is initialized once; leave out Acp-Connection-Id for a new one")
             return await self._initialize(token, body, message)
@@ -211,8 +218,8 @@ class App:
             raise RefusalError(404, UNKNOWN) from None
         return Response(status_code=202)
 
-    async def _initialize(self, token: Token, body: bytes, message: dict[str, Any]) -> Response:
-        if message.get("id") is None:
+    async def _initialize(self, token: Token, body: bytes, message: Envelope) -> Response:
+        if message.id in (None, UNSET):
             raise RefusalError(400, "initialize needs an id")
         try:
             connection = await self._connections.open_streamed(token)
@@ -220,7 +227,7 @@ class App:
             raise _unavailable(error) from None
         try:
             answer = await connection.first_answer(body)
-            is_result = "result" in cast("dict[str, Any]", decode(answer))
+            is_result = envelope(answer).result is not UNSET
         except (OSError, TimeoutError, ParseError):
             connection.end("the agent did not answer")
             raise RefusalError(503, "the agent did not answer; try again") from None
@@ -355,29 +362,24 @@ class _Body:
                 skipped += len((await self()).get("body", b""))
 
 
-def _message(body: bytes) -> dict[str, Any]:
-    """Return the message of a body. Raises RefusalError."""
+def _message(body: bytes) -> Envelope:
+    """Return what routes the message of a body. Raises RefusalError."""
+    if body.lstrip().startswith(b"["):
+        raise RefusalError(501, "send one message at a time: batches are not supported")
     try:
-        value = decode(body)
+        return envelope(body)
     except ParseError as error:
         raise RefusalError(400, str(error)) from None
-    if isinstance(value, list):
-        raise RefusalError(501, "send one message at a time: batches are not supported")
-    if not isinstance(value, dict):
-        raise RefusalError(400, "the body is not a JSON-RPC message")
-    return cast("dict[str, Any]", value)
 
 
-def _session_of(message: dict[str, Any], scope: Scope) -> str | None:
+def _session_of(message: Envelope, scope: Scope) -> str | None:
     """Return the session that a message is for. Raises RefusalError if its header is missing or another one."""
     given = _header(scope, SESSION_ID)
-    method: object = message.get("method")
-    params = message.get("params")
-    named: object = cast("dict[str, Any]", params).get("sessionId") if isinstance(params, dict) else None
-    if method in _SESSION_METHODS or (method is not None and isinstance(named, str)):
+    named = message.session
+    if message.method in _SESSION_METHODS or (message.method is not UNSET and named is not None):
         if given is None:
             raise RefusalError(400, f"{SESSION_ID} is missing")
-        if isinstance(named, str) and named != given:
+        if named is not None and named != given:
             raise RefusalError(400, f"{SESSION_ID} is not the sessionId of the message")
     return given
 

@@ -16,16 +16,19 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, cast
+from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import UNSET
 
-from acp_adapter.jsonrpc.lines import Broken, LineDecoder, ParseError, decode
+from acp_adapter.jsonrpc.lines import Broken, LineDecoder, ParseError
+from acp_adapter.listening.envelope import Envelope, envelope
 from acp_adapter.listening.placement import Link, Placement
 from acp_adapter.listening.streams import MessageStream
-from acp_adapter.listening.users import Token, TokenFile, UsersError
+from acp_adapter.listening.users import Token, TokenFile, TokensUnreadableError, UsersError
 
 MAX_MESSAGE: Final = 16 << 20
 """Bytes of one message from a client."""
@@ -39,7 +42,8 @@ STALL_SECONDS: Final = 30.0
 REVOKED_SECONDS: Final = 1.0
 ANSWER_SECONDS: Final = 60.0
 """How long the host may take to answer `initialize`."""
-_LONGEST_LINE: Final = 1 << 31
+_LONGEST_LINE: Final = 256 << 20
+"""Bytes of one message from a host."""
 _MOST_PENDING: Final = 10_000
 _ID_BYTES: Final = 24
 _OPENING_METHODS: Final = ("session/load", "session/resume", "session/fork", "session/new")
@@ -84,7 +88,9 @@ class Connection:
         decoder = LineDecoder(_LONGEST_LINE)
         while data := await self._received():
             for frame in decoder.feed(data):
-                assert not isinstance(frame, Broken)
+                if isinstance(frame, Broken):
+                    self.end("the agent sent too long a message")
+                    return
                 await take(frame.data)
         self.end("the agent has ended; connect again")
 
@@ -129,14 +135,13 @@ class StreamedConnection(Connection):
         is_read = any(stream.is_read for stream in self._streams.values())
         return not is_read and time.monotonic() - self.used > SILENT_SECONDS
 
-    def note(self, message: dict[str, Any], session: str | None) -> None:
+    def note(self, message: Envelope, session: str | None) -> None:
         """Remember where the response to a request of the client goes. Raises RefusedError."""
-        if "method" not in message or "id" not in message:
+        if not message.is_request:
             return
         if len(self._pending) >= _MOST_PENDING:
             raise RefusedError("too many requests wait for their responses")
-        is_opening = message["method"] in _OPENING_METHODS
-        self._pending[_key(message["id"])] = (session, is_opening)
+        self._pending[_key(message.id)] = (session, message.method in _OPENING_METHODS)
 
     async def first_answer(self, message: bytes) -> bytes:
         """Send the first request, and return the response. Raises OSError, TimeoutError."""
@@ -169,22 +174,19 @@ class StreamedConnection(Connection):
     def _route(self, line: bytes) -> str | None:
         """Return the session whose stream gets a message from the host; None for that of the connection."""
         try:
-            message = cast("dict[str, Any]", decode(line))
+            message = envelope(line)
         except ParseError:
             return None
-        if "method" not in message:
-            session, is_opening = self._pending.pop(_key(message.get("id")), (None, False))
+        if message.method is UNSET:
+            session, is_opening = self._pending.pop(_key(message.id), (None, False))
             if not is_opening:
                 return session
             return session if session in self._streams and self._streams[session].is_read else None
-        params = message.get("params")
-        fields = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
-        if "requestId" in fields and "sessionId" not in fields:
-            return self._asked.get(_key(fields["requestId"]))
-        session = fields.get("sessionId")
-        session = session if isinstance(session, str) else None
-        if "id" in message:
-            self._asked[_key(message["id"])] = session
+        session = message.session
+        if session is None and message.cancelled is not None:
+            return self._asked.get(_key(message.cancelled))
+        if message.is_request:
+            self._asked[_key(message.id)] = session
             if len(self._asked) > _MOST_PENDING:
                 del self._asked[next(iter(self._asked))]
         return session
@@ -210,6 +212,8 @@ class Connections:
         self._users = users
         self._tasks = tasks
         self._open: dict[str, Connection] = {}
+        self._opening: Counter[str] = Counter()
+        """By the name of the user."""
 
     async def open(self, token: Token) -> Connection:
         """Open a connection for a client over WebSocket; `close` it. Raises RefusedError, PlacementError."""
@@ -225,11 +229,16 @@ class Connections:
         return connection
 
     async def _link(self, token: Token) -> Link:
-        own = sum(connection.token.user.name == token.user.name for connection in self._open.values())
-        if own >= MAX_CONNECTIONS:
-            raise RefusedError(f"{token.user.name} has {MAX_CONNECTIONS} connections already")
-        place = await self._placement.start(token.user)
-        return await place.connect()
+        user = token.user
+        own = sum(connection.token.user.name == user.name for connection in self._open.values())
+        if own + self._opening[user.name] >= MAX_CONNECTIONS:
+            raise RefusedError(f"{user.name} has {MAX_CONNECTIONS} connections already")
+        self._opening[user.name] += 1
+        try:
+            place = await self._placement.start(user)
+            return await place.connect()
+        finally:
+            self._opening[user.name] -= 1
 
     async def _serve(self, connection: StreamedConnection) -> None:
         async with anyio.create_task_group() as tasks:
@@ -263,6 +272,9 @@ class Connections:
             valid: Mapping[str, Token] = {}
             try:
                 valid = self._users.tokens
+            except TokensUnreadableError as error:
+                _log.error("revoked tokens are not noticed: %s", error)
+                continue
             except UsersError as error:
                 _log.error("nobody can connect: %s", error)
             for connection in [*self._open.values()]:

@@ -11,15 +11,15 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import anyio
-from hypercorn.asyncio import serve  # pyright: ignore[reportUnknownVariableType] -- its types of WSGI
 from hypercorn.config import Config
 
 from acp_adapter.listening.app import PATH, App
 from acp_adapter.listening.connections import MAX_MESSAGE, Connections
 from acp_adapter.listening.placement import Placement
+from acp_adapter.listening.sockets import Sockets
 from acp_adapter.listening.users import TokenFile
 from engine.core.web_access import Names
 
@@ -30,6 +30,7 @@ GRACE_SECONDS: Final = 2.0
 _IDLE_SECONDS: Final = 75.0
 """How long a connection of HTTP stays open without a request."""
 _MANY: Final = 1 << 30
+_HEADER_BYTES: Final = 1 << 14
 _log = logging.getLogger(__name__)
 
 
@@ -59,22 +60,20 @@ async def listen(
             connections = Connections(placement, users, tasks)
             app = App(connections, users, names, is_secure=tls is not None)
             tasks.start_soon(connections.watch)
-            over = anyio.Event()
             asyncio.get_running_loop().set_exception_handler(_log_quietly)
-            # A task of asyncio, because hypercorn cannot be cancelled without a report.
-            serving = asyncio.get_running_loop().create_task(
-                serve(cast("Any", app), _config(listening, tls), shutdown_trigger=over.wait, mode="asgi")
-            )
-            serving.add_done_callback(lambda _: stop.set())
-            ready()
-            await stop.wait()
+            config = _config(tls)
+            sockets = Sockets(app, config, None if tls is None else config.create_ssl_context())
+            async with anyio.create_task_group() as accepting:
+                accepting.start_soon(sockets.accept, listening)
+                ready()
+                await stop.wait()
+                accepting.cancel_scope.cancel()
+            listening.close()
             connections.end_all("the server is shutting down")
-            over.set()
-            await asyncio.wait({serving}, timeout=2 * GRACE_SECONDS)
-            serving.cancel()
-            await asyncio.wait({serving}, timeout=GRACE_SECONDS)
+            await sockets.leave(GRACE_SECONDS)
             tasks.cancel_scope.cancel()
     finally:
+        listening.close()
         with anyio.CancelScope(shield=True):
             await placement.leave()
 
@@ -84,9 +83,8 @@ def _log_quietly(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> No
     _log.debug("a connection failed: %s", context.get("message"), exc_info=context.get("exception"))
 
 
-def _config(listening: socket.socket, tls: tuple[str, str] | None) -> Config:
+def _config(tls: tuple[str, str] | None) -> Config:
     config = Config()
-    config.bind = [f"fd://{listening.detach()}"]
     if tls is not None:
         config.certfile, config.keyfile = tls
     logger = logging.getLogger("rewindow-acp.http")
@@ -94,10 +92,9 @@ def _config(listening: socket.socket, tls: tuple[str, str] | None) -> Config:
     config.errorlog = logger
     config.accesslog = None
     config.include_server_header = False
-    config.graceful_timeout = GRACE_SECONDS
-    config.shutdown_timeout = GRACE_SECONDS
     config.keep_alive_timeout = _IDLE_SECONDS
     config.keep_alive_max_requests = _MANY  # a connection of HTTP/2 carries all requests of a client
+    config.h2_max_header_list_size = _HEADER_BYTES
     config.websocket_max_message_size = MAX_MESSAGE
     config.websocket_ping_interval = PING_SECONDS
     return config

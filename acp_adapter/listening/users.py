@@ -37,6 +37,10 @@ class UsersError(Exception):
     """Raised when the file of tokens cannot be used; the message says what to do."""
 
 
+class TokensUnreadableError(UsersError):
+    """Raised when the file cannot be read just now, as without a free descriptor. Nothing is known about its tokens."""
+
+
 class User(Struct, frozen=True):
     """A user by name, and the account of the system that runs the user's host."""
 
@@ -71,7 +75,7 @@ class TokenFile:
 
     @property
     def tokens(self) -> Mapping[str, Token]:
-        """The tokens by digest, as the file has them now. Raises UsersError."""
+        """The tokens by digest, as the file has them now. Raises UsersError, TokensUnreadableError."""
         try:
             with open(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
                 status = os.fstat(file.fileno())
@@ -81,7 +85,8 @@ class TokenFile:
                     self._tokens = self._parsed(file.read(_MOST_BYTES + 1))
                     self._seen = seen
         except OSError as error:
-            raise UsersError(f"cannot read {self.path}: {error.strerror}") from None
+            kind = UsersError if isinstance(error, FileNotFoundError | PermissionError) else TokensUnreadableError
+            raise kind(f"cannot read {self.path}: {error.strerror}") from None
         return self._tokens
 
     def _check(self, status: os.stat_result) -> None:
