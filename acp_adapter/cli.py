@@ -46,6 +46,7 @@ def main(arguments: Sequence[str]) -> int:
 
         return serve(options, overrides)
     control: int | None = None if options is None else options.connections
+    idle_minutes: float | None = None if options is None else options.idle
     gc.disable()  # because imports make objects that stay, and no garbage; see `_collect_garbage`
     # Because pydantic reads the metadata of every installed package to find plugins, and we use none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -85,7 +86,7 @@ def main(arguments: Sequence[str]) -> int:
         else:
             from acp_adapter.hosting import serve_connections  # for a server
 
-            anyio.run(serve_connections, control, host, _collect_garbage)
+            anyio.run(serve_connections, control, host, _collect_garbage, idle_minutes)
     except KeyboardInterrupt:
         return 130
     return 0
@@ -128,7 +129,7 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, str 
     _add_server_options(parser)
     parsed = parser.parse_args(arguments)
     given = {name for name in SERVER_OPTIONS if getattr(parsed, name.replace("-", "_"))}
-    if parsed.listen is None and given:
+    if parsed.listen is None and parsed.connections is None and given:
         parser.error(f"{', '.join(f'--{name}' for name in sorted(given))}: only with --listen")
     if parsed.cluster is None and any(name.startswith("cluster-") for name in given):
         parser.error("--cluster-cpus, --cluster-memory and --cluster-label need --cluster")
@@ -136,7 +137,8 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, str 
 
 
 SERVER_OPTIONS: Final = (
-    "token-file", "allow-host", "tls-cert", "tls-key", "cluster", "cluster-cpus", "cluster-memory", "cluster-label",
+    "token-file", "allow-host", "tls-cert", "tls-key", "idle",
+    "cluster", "cluster-cpus", "cluster-memory", "cluster-label",
 )  # fmt: skip
 
 
@@ -162,6 +164,12 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     server.add_argument("--tls-cert", metavar="FILE", help="certificate for TLS, with its chain")
     server.add_argument("--tls-key", metavar="FILE", help="key of the certificate")
     server.add_argument(
+        "--idle",
+        type=_minutes,
+        metavar="MINUTES",
+        help="close a session that no client has had for this time (default: 10); an agent without sessions ends",
+    )
+    server.add_argument(
         "--cluster",
         metavar="ADDRESS",
         help="run the agents of users on a Ray cluster: HOST:PORT of its head, `auto`, or `local` for this machine",
@@ -183,3 +191,11 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
         help="label of the nodes for agents; {user} stands for the user's name; can be given more than once",
     )
     server.add_argument("--connections", type=int, help=argparse.SUPPRESS)
+
+
+def _minutes(text: str) -> float:
+    """Return a number of minutes that can pass. Raises ValueError, which the parser reports."""
+    minutes = float(text)
+    if not 0 < minutes < float("inf"):
+        raise ValueError(text)
+    return minutes

@@ -5,6 +5,10 @@ connection, over a control socket that both have from the start. So nobody else 
 end of the control socket ends when the listening process is gone, and then it ends, too. A process that may be stopped
 without an end, as in a cluster, also sends beats. Once it did, the host ends when SILENT_SECONDS pass without one.
 
+The listening process asks now and then how the host is. The answer says how many connections the host has received, and
+whether it has had none and no open session for a while. If that number is the number of connections sent, none is on
+its way, so the listening process can end the host without losing one. A host that does not answer hangs.
+
 Called by the command line.
 """
 
@@ -13,44 +17,84 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import struct
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import anyio
 
 from acp_adapter.jsonrpc.sockets import SocketTransport
 from acp_adapter.server import serve_client
-from acp_adapter.sharing import Sharing
+from acp_adapter.sharing import IDLE_SECONDS, Sharing
 from engine import Host
 
 OPTION: Final = "--connections"
 """The hidden option of `rewindow-acp` that begins this, with the number of the control socket."""
+IDLE_OPTION: Final = "--idle"
+"""The option with the minutes after which a session that no client has is closed."""
 BEAT: Final = b"b"
 CONNECTION: Final = b"c"
 """What is sent with a descriptor."""
+ASK: Final = b"a"
+ANSWER: Final = struct.Struct("!?Q")
+"""Whether the host is unused, and how many connections it has received."""
 SILENT_SECONDS: Final = 10.0
+LINGER_SECONDS: Final = 60.0
+"""How long a host stays that has no connection and no open session: the next client may come soon."""
 _MOST_AT_ONCE: Final = 16
 _log = logging.getLogger(__name__)
 
 
-async def serve_connections(control: int, host: Host, when_ready: Callable[[], None]) -> None:
-    """Serve each connection that arrives on the control socket, until that is closed at its other end."""
+class _Usage:
+    """Whether the host is used, and since when not."""
+
+    def __init__(self, sharing: Sharing, linger: float) -> None:
+        self.received = 0
+        self.served = 0
+        """Connections that are served now."""
+        self._sharing = sharing
+        self._linger = linger
+        self._used = time.monotonic()
+
+    def answer(self) -> bytes:
+        now = time.monotonic()
+        if self.served or self._sharing.has_open:
+            self._used = now
+        return ANSWER.pack(now - self._used >= self._linger, self.received)
+
+
+async def serve_connections(
+    control: int, host: Host, when_ready: Callable[[], None], idle_minutes: float | None = None
+) -> None:
+    """Serve each connection that arrives on the control socket, until that is closed at its other end.
+
+    A session that no connection has is closed after `idle_minutes`, if they are given.
+    """
+    idle_seconds = IDLE_SECONDS if idle_minutes is None else 60 * idle_minutes
     with socket.socket(fileno=control) as receiving:
         receiving.setblocking(False)
         async with host, anyio.create_task_group() as tasks:
-            sharing = Sharing(host, tasks)
+            sharing = Sharing(host, tasks, idle_seconds=idle_seconds)
+            usage = _Usage(sharing, min(idle_seconds, LINGER_SECONDS))
             first_ready = _once(when_ready)
             patience: float | None = None
             while True:
                 data = b""
                 with anyio.move_on_after(patience):
                     data, connections = await _receive(receiving)
+                    usage.received += len(connections)
                     for connection in connections:
-                        tasks.start_soon(_serve, connection, host, first_ready, sharing)
+                        usage.served += 1
+                        tasks.start_soon(_serve, connection, host, first_ready, sharing, usage)
                 if not data:
                     break
                 if BEAT in data:
                     patience = SILENT_SECONDS
+                if ASK in data:
+                    with suppress(OSError):  # whoever asked does not read
+                        receiving.send(usage.answer())
             tasks.cancel_scope.cancel()
 
 
@@ -80,11 +124,12 @@ async def _receive(control: socket.socket) -> tuple[bytes, list[int]]:
             return data, descriptors
 
 
-async def _serve(connection: int, host: Host, when_ready: Callable[[], None], sharing: Sharing) -> None:
+async def _serve(connection: int, host: Host, when_ready: Callable[[], None], sharing: Sharing, usage: _Usage) -> None:
     transport = SocketTransport(socket.socket(fileno=connection))
     try:
         await serve_client(transport, host, when_ready, sharing)
     except Exception:
         _log.exception("A connection failed")  # the others go on
     finally:
+        usage.served -= 1
         transport.close()

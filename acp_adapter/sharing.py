@@ -138,6 +138,11 @@ class Sharing:
             self._tasks.start_soon(self._close_when_abandoned, shared)
         return shared
 
+    @property
+    def has_open(self) -> bool:
+        """Whether a session is open, or being opened."""
+        return bool(self._locks) or any(map(self._is_open, self._shared.values()))
+
     def _is_open(self, shared: SharedSession) -> bool:
         try:
             return self._host.sessions.find(SessionId(shared.session.session_id)) is shared.session

@@ -21,6 +21,7 @@ import logging
 import os
 import secrets
 import socket
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -34,16 +35,21 @@ import anyio.to_thread
 
 from acp_adapter.hosting import SILENT_SECONDS
 from acp_adapter.jsonrpc.sockets import SocketTransport
-from acp_adapter.listening.placement import END_SECONDS, LOCAL_CLUSTER, LocalProcesses, PlacementError
+from acp_adapter.listening.placement import END_SECONDS, LOCAL_CLUSTER, NO_HEAD, LocalProcesses, PlacementError
 from acp_adapter.listening.users import User
 
 ray: Any = import_module("ray")
 """Most of it has no types."""
 RayError: type[Exception] = import_module("ray.exceptions").RayError
+ActorDiedError: type[Exception] = import_module("ray.exceptions").ActorDiedError
 NAMESPACE: Final = "rewindow"
 ANSWER_SECONDS: Final = 15.0
 """How long a host may take to open its door. The start of a host takes about a second."""
 TICKET_SECONDS: Final = 10.0
+UNUSED_SECONDS: Final = 2 * TICKET_SECONDS
+"""How long an actor stays without a host. No ticket of it is valid any more by then."""
+HEAD_SECONDS: Final = 5.0
+"""How often the head of the cluster is looked at, and how long it may take."""
 _TICKET_BYTES: Final = 32
 _BEAT_SECONDS: Final = SILENT_SECONDS / 4
 _KEEPALIVE: Final[tuple[tuple[int, int], ...]] = tuple(
@@ -72,15 +78,27 @@ class Resources(NamedTuple):
         return {name: value.replace("{user}", user.name) for name, value in self.labels.items()}
 
 
+class Hosting(NamedTuple):
+    """How hosts run: settings as variables of their environment, a state directory on each node, and their option."""
+
+    variables: Mapping[str, str]
+    state_dir: str
+    idle_minutes: float | None = None
+
+
 class HostActor:
     """A user's host on a node. Its methods run in the actor's event loop."""
 
-    def __init__(self, user: User, variables: Mapping[str, str], state_dir: str) -> None:
-        """`variables` are settings for the host. All else comes from the node's environment."""
+    def __init__(self, user: User, hosting: Hosting) -> None:
+        """All else comes from the node's environment."""
         environ = {name: value for name, value in os.environ.items() if not name.startswith(_RAY_VARIABLES)}
         self._user = user
-        self._processes = LocalProcesses({**environ, **variables}, Path(state_dir))
+        self._processes = LocalProcesses(
+            {**environ, **hosting.variables}, Path(hosting.state_dir), hosting.idle_minutes
+        )
         self._tickets: dict[bytes, float] = {}
+        self._used = time.monotonic()
+        """When a host last ran, or was asked for."""
         self._listening: socket.socket | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -90,8 +108,9 @@ class HostActor:
         if self._listening is None:
             self._listening = socket.create_server((str(ray.util.get_node_ip_address()), 0))
             self._listening.setblocking(False)
-            self._tasks = [asyncio.create_task(self._accept(self._listening)), asyncio.create_task(self._beat())]
-        now = asyncio.get_running_loop().time()
+            lives = (self._accept(self._listening), self._beat(), self._processes.tend())
+            self._tasks = [asyncio.create_task(each) for each in lives]
+        now = self._used = time.monotonic()
         self._tickets = {ticket: until for ticket, until in self._tickets.items() if until > now}
         ticket = secrets.token_bytes(_TICKET_BYTES)
         self._tickets[ticket] = now + TICKET_SECONDS
@@ -106,10 +125,16 @@ class HostActor:
                 tasks.start_soon(self._admit, connected)
 
     async def _beat(self) -> None:
-        """Keep the host running as long as this process runs: one that is stopped or cut off must not go on."""
+        """Keep the host running as long as this process runs: one that is stopped or cut off must not go on.
+
+        An actor whose host was let go, or has ended long ago, ends. Ray starts no other one before a client comes.
+        """
         while True:
             if (host := self._processes.find(self._user.name)) is not None:
                 host.beat()
+                self._used = time.monotonic()
+            elif time.monotonic() - self._used > UNUSED_SECONDS:
+                await anyio.to_thread.run_sync(_kill, ray.get_runtime_context().current_actor)
             await asyncio.sleep(_BEAT_SECONDS)
 
     async def _admit(self, connected: socket.socket) -> None:
@@ -126,7 +151,7 @@ class HostActor:
                 return  # the front end sees that the connection ends
 
     def _redeemed(self, ticket: bytes) -> bool:
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         known = next((each for each in self._tickets if hmac.compare_digest(each, ticket)), None)
         return known is not None and self._tickets.pop(known) > now
 
@@ -155,6 +180,10 @@ def _watch(connected: socket.socket) -> None:
         connected.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
+class _EndedError(PlacementError):
+    """Raised for an actor that was ended on purpose, and that Ray does not start again."""
+
+
 class RayHost:
     """A user's host somewhere in the cluster."""
 
@@ -167,6 +196,8 @@ class RayHost:
         """Open a connection to the host, which is started anew if it does not answer. Raises PlacementError."""
         try:
             return await self.enter()
+        except _EndedError:
+            _log.debug("the host of %s was let go, or replaced by another server", self.user.name)
         except (OSError, TimeoutError, PlacementError) as error:
             _log.warning("the host of %s does not answer and is replaced: %s", self.user.name, error or "too late")
         other = await self._placement.replaced(self)
@@ -196,21 +227,19 @@ class RayHost:
 class RayPlacement:
     """A host for each user, as a named actor. Use `join` to make one."""
 
-    def __init__(self, variables: Mapping[str, str], state_dir: Path, resources: Resources) -> None:
-        self._variables = variables
-        self._state_dir = state_dir
+    def __init__(self, hosting: Hosting, resources: Resources) -> None:
+        self._hosting = hosting
         self._resources = resources
         self._hosts: dict[str, RayHost] = {}
         self._starting: Final = anyio.Lock()
 
     @classmethod
-    def join(cls, address: str, variables: Mapping[str, str], state_dir: Path, resources: Resources) -> RayPlacement:
+    def join(cls, address: str, hosting: Hosting, resources: Resources) -> RayPlacement:
         """Join the cluster at an address, or begin one of this machine; takes seconds.
 
         Args:
             address: `HOST:PORT` of the cluster's head, `auto`, or LOCAL_CLUSTER.
-            variables: settings of hosts, as variables of their environment.
-            state_dir: a directory on each node, for what a host keeps beside the store.
+            hosting: how hosts run.
             resources: what each host needs.
 
         Raises:
@@ -223,7 +252,7 @@ class RayPlacement:
             ray.init(address, namespace=NAMESPACE, logging_level=logging.ERROR, log_to_driver=False, **local)
         except (RayError, OSError, RuntimeError, ValueError) as error:
             raise PlacementError(f"cannot join the cluster at {address}: {error}") from None
-        return cls(variables, state_dir, resources)
+        return cls(hosting, resources)
 
     async def start(self, user: User) -> RayHost:
         """Return the user's host; its actor is made if the cluster has none. Raises PlacementError."""
@@ -244,9 +273,12 @@ class RayPlacement:
             memory=self._resources.memory,
             label_selector=self._resources.labels_for(user),
         )
-        make = partial(options.remote, user, dict(self._variables), str(self._state_dir))
+        make = partial(options.remote, user, self._hosting)
         try:
-            return await anyio.to_thread.run_sync(make)
+            with anyio.fail_after(ANSWER_SECONDS):
+                return await anyio.to_thread.run_sync(make, abandon_on_cancel=True)
+        except TimeoutError:
+            raise PlacementError(f"the host of {user.name} cannot be placed: {NO_HEAD}") from None
         except (RayError, ValueError) as error:
             raise PlacementError(f"the host of {user.name} cannot be placed: {error}") from None
 
@@ -254,6 +286,8 @@ class RayPlacement:
         """Ask a host for a door. Raises PlacementError."""
         try:
             return await actor.door.remote()
+        except ActorDiedError as error:
+            raise _EndedError(str(error)) from None
         except RayError as error:
             raise PlacementError(str(error)) from None
 
@@ -280,9 +314,29 @@ class RayPlacement:
         """Return the users whose hosts this front end has used."""
         return [host.user for host in self._hosts.values()]
 
+    async def tend(self) -> None:
+        """Say when the head of the cluster does not answer, until cancelled. Actors look after their hosts."""
+        address, _, port = str(ray.get_runtime_context().gcs_address).rpartition(":")
+        is_there = True
+        while True:
+            await anyio.sleep(HEAD_SECONDS)
+            was_there, is_there = is_there, await _answers(address, int(port))
+            if was_there and not is_there:
+                _log.error("%s", NO_HEAD)
+
     async def leave(self) -> None:
         """Leave the cluster. Hosts go on for other front ends, except in a cluster of this machine alone."""
         await anyio.to_thread.run_sync(ray.shutdown)
+
+
+async def _answers(address: str, port: int) -> bool:
+    """Whether something listens there."""
+    try:
+        with anyio.fail_after(HEAD_SECONDS):
+            async with await anyio.connect_tcp(address, port):
+                return True
+    except (OSError, TimeoutError):
+        return False
 
 
 def _kill(actor: Any) -> None:

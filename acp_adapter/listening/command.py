@@ -110,17 +110,17 @@ def _placement(options: argparse.Namespace, settings: Settings, variables: Mappi
     from acp_adapter.listening.placement import LOCAL_CLUSTER, LocalProcesses
 
     if options.cluster is None:
-        return LocalProcesses({**os.environ, **variables}, settings.state_dir)
+        return LocalProcesses({**os.environ, **variables}, settings.state_dir, options.idle)
     if options.cluster != LOCAL_CLUSTER and settings.store == DEFAULT_STORE:
         raise UsersError(NOT_SHARED)
     _authenticate(options.cluster == LOCAL_CLUSTER)
-    from acp_adapter.listening.cluster import RayPlacement, Resources
+    from acp_adapter.listening.cluster import Hosting, RayPlacement, Resources
 
     labels = {name: value for name, _, value in (label.partition("=") for label in options.cluster_label)}
     if not all(name and value for name, value in labels.items()):
         raise UsersError("--cluster-label takes NAME=VALUE")
     resources = Resources(options.cluster_cpus or 0.0, (options.cluster_memory or 0) * _MIB, labels)
-    return RayPlacement.join(options.cluster, variables, settings.state_dir, resources)
+    return RayPlacement.join(options.cluster, Hosting(variables, str(settings.state_dir), options.idle), resources)
 
 
 def _authenticate(is_local: bool) -> None:

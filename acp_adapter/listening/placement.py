@@ -4,12 +4,17 @@ The sandbox of statements does not restrict reading, so an account of its own is
 and processes from another. Each connection is a socket pair. Its far end goes to the host over a control socket
 (`acp_adapter.hosting`), so no other process can connect.
 
+A host that nobody uses is let go: it ends, and starts again with the next connection. A host that does not answer for
+ASK_SECONDS * MOST_ASKS is killed. Questions are counted instead of seconds, because after a sleep of the whole machine
+both processes are late.
+
 Must not know HTTP. Used by `connections` and `server`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import pwd
 import socket
@@ -24,19 +29,30 @@ from typing import Final, Protocol
 import anyio
 from anyio.abc import Process
 
-from acp_adapter.hosting import BEAT, CONNECTION, OPTION
+from acp_adapter.hosting import ANSWER, ASK, BEAT, CONNECTION, IDLE_OPTION, OPTION
 from acp_adapter.jsonrpc.sockets import SocketTransport
-from acp_adapter.listening.users import User, UsersError
+from acp_adapter.listening.users import SHARED, User, UsersError
 
 LOCAL_CLUSTER: Final = "local"
 """The address of a cluster of this machine alone, which begins and ends with the server."""
+NO_HEAD: Final = (
+    "the head of the Ray cluster does not answer. Agents that run go on, but no other one can be started. Ray ends its "
+    "nodes and this server if the head stays away: then start them again after the head"
+)
 END_SECONDS: Final = 10.0
 """Time for a host to close its sessions."""
+ASK_SECONDS: Final = 2.5
+"""How often a host is asked how it is."""
+MOST_ASKS: Final = 12
+"""Questions in a row that a host may leave without an answer."""
 _STATE_VARIABLE: Final = "REWINDOW_STATE_DIR"
 _TENANT_VARIABLE: Final = "REWINDOW_TENANT"
 _USERS_FOLDER: Final = "users"
+_MOST_ANSWERS: Final = 1_000
 _OWN_VARIABLES: Final = ("XDG_", "TMPDIR", "SUDO_", "MAIL", "SSH_", "DBUS_")
 """Beginnings of variables that belong to the account which started the server."""
+
+_log = logging.getLogger(__name__)
 
 
 class Link(Protocol):
@@ -76,6 +92,10 @@ class Placement(Protocol):
         """Return the users whose hosts run."""
         ...
 
+    async def tend(self) -> None:
+        """Look after the hosts, until cancelled."""
+        ...
+
     async def leave(self) -> None:
         """Let go of all hosts, because the front end ends."""
         ...
@@ -91,10 +111,7 @@ def check_accounts(users: Collection[User], state_dir: Path) -> None:
     for user in sorted(users, key=lambda each: each.name):
         uid = _account(user).pw_uid
         if (other := owners.setdefault(uid, user)) is not user:
-            raise UsersError(
-                f"{other.name} and {user.name} have the same account, {user.account}, and could read each other's "
-                "files; give each user an account of its own"
-            )
+            raise UsersError(SHARED.format(other.name, user.name, user.account))
         if uid == os.geteuid():
             continue
         if os.geteuid() != 0:
@@ -132,6 +149,11 @@ class LocalHost:
         self.user: Final = user
         self._process = process
         self._control = control
+        self._given = 0
+        """How many connections were sent."""
+        self._asked = 0
+        """How many questions the host has not answered."""
+        self._is_unused = False
 
     @property
     def is_running(self) -> bool:
@@ -149,6 +171,8 @@ class LocalHost:
 
     async def give(self, connected: socket.socket) -> None:
         """Let the host serve a connection, which is closed here. Raises PlacementError."""
+        self._given += 1  # before anything waits, so that no host is let go while it gets a connection
+        self._is_unused = False
         try:
             with connected:
                 # The kernel takes few descriptors that nobody has received; the host takes them at once.
@@ -160,8 +184,36 @@ class LocalHost:
 
     def beat(self) -> None:
         """Tell the host that this process runs. It ends when it hears this no more, once it did."""
-        with suppress(OSError):  # it has ended, or does not read
-            self._control.send(BEAT, socket.MSG_DONTWAIT)
+        self._tell(BEAT)
+
+    def ask(self) -> None:
+        """Read the host's answers, and ask again how it is."""
+        with suppress(OSError):  # nothing to read
+            while answers := os.read(self._control.fileno(), _MOST_ANSWERS * ANSWER.size):
+                self._asked = 0
+                is_unused, received = ANSWER.unpack(answers[-ANSWER.size :])
+                self._is_unused = is_unused and received == self._given
+        self._asked += 1
+        self._tell(ASK)
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nobody has used the host for a while, and no connection is on its way to it."""
+        return self._is_unused
+
+    @property
+    def hangs(self) -> bool:
+        return self._asked > MOST_ASKS
+
+    def kill(self) -> None:
+        """Kill a process that would not end."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
+
+    def _tell(self, word: bytes) -> None:
+        """Send without waiting. The socket has a timeout, for which Python makes it non-blocking."""
+        with suppress(OSError):  # the host has ended, or does not read
+            os.write(self._control.fileno(), word)
 
     async def end(self) -> None:
         """End the process: closing the control socket lets it close its sessions."""
@@ -177,10 +229,11 @@ class LocalHost:
 class LocalProcesses:
     """A host for each user, as a process of this machine."""
 
-    def __init__(self, environ: Mapping[str, str], state_dir: Path) -> None:
-        """`environ` is the one of hosts, with their settings."""
+    def __init__(self, environ: Mapping[str, str], state_dir: Path, idle_minutes: float | None) -> None:
+        """`environ` is the one of hosts, with their settings; `idle_minutes` is their option."""
         self._environ = environ
         self._state_dir = state_dir
+        self._idle_minutes = idle_minutes
         self._hosts: dict[str, LocalHost] = {}
         self._starting: Final = anyio.Lock()
 
@@ -213,6 +266,7 @@ class LocalProcesses:
 
     async def _launch(self, user: User, account: pwd.struct_passwd, control: socket.socket) -> Process:
         command = [sys.executable, "-P", "-m", "acp_adapter", OPTION, str(control.fileno())]
+        command += [] if self._idle_minutes is None else [IDLE_OPTION, str(self._idle_minutes)]
         is_own = account.pw_uid == os.geteuid()
         return await anyio.open_process(
             command,
@@ -251,6 +305,20 @@ class LocalProcesses:
         """End a host, with its sessions."""
         if (found := self._hosts.pop(user, None)) is not None:
             await found.end()
+
+    async def tend(self) -> None:
+        """Look after the hosts until cancelled: let go of unused ones, and kill those that hang."""
+        async with anyio.create_task_group() as tasks:
+            while True:
+                await anyio.sleep(ASK_SECONDS)
+                for name, host in [*self._hosts.items()]:
+                    host.ask()
+                    if host.is_unused:
+                        del self._hosts[name]  # the next connection starts another one
+                        tasks.start_soon(host.end)
+                    elif host.hangs and host.is_running:
+                        _log.warning("the host of %s does not answer and is killed", name)
+                        host.kill()
 
     async def leave(self) -> None:
         """End all hosts, which are processes of the front end."""

@@ -60,6 +60,7 @@ async def listen(
             connections = Connections(placement, users, tasks)
             app = App(connections, users, names, is_secure=tls is not None)
             tasks.start_soon(connections.watch)
+            tasks.start_soon(placement.tend)
             asyncio.get_running_loop().set_exception_handler(_log_quietly)
             config = _config(tls)
             sockets = Sockets(app, config, None if tls is None else config.create_ssl_context())

@@ -30,6 +30,9 @@ _BYTES: Final = 32
 _MOST_BYTES: Final = 1 << 20
 _FIELDS: Final = 4
 _HEADER: Final = "# Tokens for `rewindow-acp --listen`: id, user, account, SHA-256 of the token.\n"
+SHARED: Final = (
+    "{0} and {1} have the same account, {2}, and could read each other's files; give each user an account of its own"
+)
 NAME_RULE: Final = "use 1 to 64 ASCII letters, digits, `.`, `_` and `-`, a letter or digit first"
 
 
@@ -102,6 +105,7 @@ class TokenFile:
             raise UsersError(f"{self.path} has more than {_MOST_BYTES:,} bytes")
         found: dict[str, Token] = {}
         accounts: dict[str, str] = {}
+        owners: dict[str, str] = {}
         for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
             fields = line.split()
             if not fields or line.startswith("#"):
@@ -111,6 +115,8 @@ class TokenFile:
             token = Token(fields[0], User(fields[1], fields[2]), fields[3])
             if accounts.setdefault(token.user.name, token.user.account) != token.user.account:
                 raise UsersError(f"{self.path}, line {number}: {token.user.name} has another account above")
+            if (owner := owners.setdefault(token.user.account, token.user.name)) != token.user.name:
+                raise UsersError(f"{self.path}, line {number}: {SHARED.format(owner, *fields[1:3])}")
             found[token.digest] = token
         return found
 
@@ -134,6 +140,9 @@ class TokenFile:
         other = next((each.user for each in present if each.user.name == user.name and each.user != user), None)
         if other is not None:
             raise UsersError(f"{user.name} has the account {other.account}; give the same one, or revoke {user.name}")
+        owner = next((each.user for each in present if each.user.account == user.account and each.user != user), None)
+        if owner is not None:
+            raise UsersError(SHARED.format(owner.name, user.name, user.account))
         secret = secrets.token_urlsafe(_BYTES)
         digest = digest_of(secret)
         token = Token(digest[:_ID_CHARS], user, digest)

@@ -13,7 +13,9 @@ from typing import Any
 
 import acp
 import anyio
+import anyio.to_thread
 import httpx
+import psutil
 import pytest
 import websockets
 from acp.http import create_http_stream
@@ -476,3 +478,30 @@ def test_tokens_are_listed_without_their_secrets(tmp_path: Path) -> None:
     )
     assert again.returncode == 2
     assert f"ann has the account {OWN}" in again.stderr
+
+
+async def test_an_agent_that_nobody_uses_ends_and_comes_back(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    token = add_token(state)
+    with serving(state, "--idle", "0.01") as server:
+        async with over_websocket(server, token) as client:
+            session = await client.open(tmp_path)
+            await client.prompt(session, "x = 42")
+        agents = psutil.Process(server.process.pid).children()
+        assert agents
+        await anyio.to_thread.run_sync(psutil.wait_procs, agents, 60)
+        assert psutil.Process(server.process.pid).children() == []
+        async with over_websocket(server, token) as again:
+            await again.initialize()
+            await again.load(session, tmp_path)
+            assert await again.prompt(session, "x + 1") == "end_turn"
+            assert again.text().endswith("43")
+    assert server.log == []
+
+
+def test_a_time_that_cannot_pass_is_refused(tmp_path: Path) -> None:
+    for minutes in ("0", "-1", "nan", "inf", "x"):
+        command = [PROGRAM, "--listen", "127.0.0.1:0", "--state-dir", str(tmp_path), "--idle", minutes]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 2
+        assert "--idle" in done.stderr

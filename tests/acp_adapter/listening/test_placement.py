@@ -1,17 +1,23 @@
-"""Which accounts may run the hosts of users."""
+"""Which accounts may run the hosts of users, and which host is let go."""
 
 from __future__ import annotations
 
 import os
 import pwd
+import socket
+from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
+from anyio.abc import Process
 
+from acp_adapter.hosting import ANSWER, ASK
 from acp_adapter.listening import placement
-from acp_adapter.listening.placement import check_accounts
+from acp_adapter.listening.placement import MOST_ASKS, LocalHost, check_accounts
 from acp_adapter.listening.users import User, UsersError
 
+pytestmark = pytest.mark.anyio
 OWN = pwd.getpwuid(os.geteuid()).pw_name
 OTHER = "nobody" if OWN != "nobody" else "daemon"
 
@@ -42,3 +48,52 @@ def test_another_account_must_reach_the_state_directory(tmp_path: Path, monkeypa
     own = [User("ann", OTHER)] if pwd.getpwnam(OTHER).pw_uid else [User("ann", "daemon")]
     with pytest.raises(UsersError, match="closed to others"):
         check_accounts(own, tmp_path / "closed" / "state")
+
+
+@pytest.fixture
+def control() -> Iterator[tuple[LocalHost, socket.socket]]:
+    """A host, and its end of the control socket."""
+    ours, theirs = socket.socketpair()
+    ours.settimeout(5)
+    theirs.settimeout(5)
+    with ours, theirs:
+        yield LocalHost(User("ann", OWN), cast("Process", None), ours), theirs
+
+
+async def test_no_host_is_let_go_while_a_connection_is_on_its_way(control: tuple[LocalHost, socket.socket]) -> None:
+    host, theirs = control
+    assert not host.is_unused
+    for is_unused, received, given, lets_go in (
+        (False, 0, 0, False),
+        (True, 0, 0, True),
+        (True, 0, 1, False),  # its answer was sent before it received the connection
+        (True, 1, 0, True),
+        (False, 1, 0, False),
+    ):
+        theirs.send(ANSWER.pack(is_unused, received))
+        for _ in range(given):
+            one, other = socket.socketpair()
+            with one:
+                await host.give(other)
+        host.ask()
+        assert host.is_unused is lets_go
+    theirs.send(ANSWER.pack(True, 1))
+    host.ask()
+    one, other = socket.socketpair()
+    with one:
+        await host.give(other)
+    assert not host.is_unused
+
+
+def test_a_host_that_answers_no_question_hangs(control: tuple[LocalHost, socket.socket]) -> None:
+    host, theirs = control
+    for _ in range(MOST_ASKS):
+        host.ask()
+    assert theirs.recv(100) == ASK * MOST_ASKS
+    assert not host.hangs
+    theirs.send(ANSWER.pack(False, 0))
+    host.ask()
+    for _ in range(MOST_ASKS):
+        assert not host.hangs
+        host.ask()
+    assert host.hangs

@@ -96,6 +96,15 @@ def test_a_user_has_one_account(file: TokenFile) -> None:
         file.add(User("ann", "other"))
 
 
+def test_an_account_has_one_user(file: TokenFile) -> None:
+    token, _ = file.add(ANN)
+    with pytest.raises(UsersError, match="ann and bob have the same account, ann"):
+        file.add(User("bob", "ann"))
+    file.path.write_text(f"{token.line}{token.line.replace(' ann ann ', ' bob ann ')}")
+    with pytest.raises(UsersError, match="line 2: ann and bob have the same account"):
+        _ = file.tokens
+
+
 def test_what_is_no_file_is_refused(file: TokenFile) -> None:
     file.path.parent.mkdir()
     os.mkfifo(file.path, 0o600)
