@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import signal
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -14,11 +12,15 @@ import httpx
 import psutil
 import pytest
 
+from acp_adapter.listening.placement import NO_HEAD
+from engine.core.clock import SystemClock
+from engine.core.ids import SessionId
+from engine.log.store.postgresql.store import PostgresqlStore
 from tests.support import ray_nodes
-from tests.support.environments import until
 from tests.support.memory import Client
 from tests.support.postgresql import Server as Database
 from tests.support.remote import Server, add_token, bearer, forget_connections, over_http, over_websocket, serving
+from tests.support.scripts import runs as begins
 from tests.support.transcripts import NoAnswerError
 
 pytest.importorskip("ray", reason="Ray is not installed")
@@ -26,6 +28,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 forgotten = pytest.fixture(autouse=True)(forget_connections)
 SECONDS = 120.0
 """The longest wait for a takeover: Ray notices, the lease runs out, and a host starts."""
+TURN = ("user_message", "execution_finished", "run_stop")
 POST = {"jsonrpc": "2.0", "id": 5, "method": "session/list", "params": {}}
 
 
@@ -37,27 +40,23 @@ class World:
         self.cluster = cluster
         self.address = address
         self.token = add_token(folder)
-        self.servers: list[Server] = []
+        self.stack = ExitStack()
+        self.servers = [self.serve(self.stack), self.serve(self.stack)]
 
-    def serve(self, stack: ExitStack) -> Server:
-        server = stack.enter_context(
-            serving(
-                self.folder, "--cluster", self.cluster.address, "--cluster-cpus", "1", "--store", self.address,
-                environ=self.cluster.environ,
-            )
-        )  # fmt: skip
-        self.servers.append(server)
-        return server
+    def serve(self, stack: ExitStack, code: int = 130) -> Server:
+        """One more server, which closes sessions soon after their clients have left."""
+        options = ("--cluster", self.cluster.address, "--cluster-cpus", "1", "--store", self.address, "--idle", "0.1")
+        environ = self.cluster.environ
+        return stack.enter_context(serving(self.folder, *options, environ=environ, code=code))
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, postgresql: Callable[[str], Database]) -> Iterator[World]:
     address = postgresql("18").new_database()
-    with ray_nodes.running(2) as cluster, ExitStack() as stack:
+    with ray_nodes.running(2) as cluster:
         found = World(tmp_path_factory.mktemp("nodes") / "state", cluster, address)
-        found.serve(stack)
-        found.serve(stack)
-        yield found
+        with found.stack:
+            yield found
 
 
 @asynccontextmanager
@@ -132,3 +131,118 @@ async def test_a_session_goes_on_on_another_node(world: World, tmp_path: Path) -
         (host,) = world.cluster.hosts()
         assert world.cluster.node_of(host) is not lost
     await anyio.to_thread.run_sync(world.cluster.add)
+
+
+async def test_a_host_that_was_stopped_is_replaced_and_writes_nothing(world: World, tmp_path: Path) -> None:
+    async with over_websocket(world.servers[0], world.token) as sleeper:
+        session = await sleeper.open(tmp_path)
+        await sleeper.prompt(session, "x = 42")
+        (host,) = world.cluster.hosts()
+        with stopped([host, *host.children(recursive=True)]) as processes:
+            async with loaded(world.servers[1], world.token, session, tmp_path) as again:
+                await takes_over(world, processes, again, session)
+
+
+async def test_a_node_that_was_stopped_writes_nothing_and_leaves_nothing(world: World, tmp_path: Path) -> None:
+    async with over_websocket(world.servers[0], world.token) as sleeper:
+        session = await sleeper.open(tmp_path)
+        await sleeper.prompt(session, "x = 42")
+        await sleeper.begin_prompt(session, "import time; time.sleep(1); x = 0")
+        await sleeper.until(begins)
+        (host,) = world.cluster.hosts()
+        node = world.cluster.node_of(host)
+        with stopped([psutil.Process(node.process.pid), *node.family()]) as processes:
+            async with loaded(world.servers[1], world.token, session, tmp_path) as again:
+                await takes_over(world, processes, again, session)
+    await anyio.to_thread.run_sync(world.cluster.wait, node)
+    await anyio.to_thread.run_sync(world.cluster.add)
+
+
+@contextmanager
+def stopped(processes: Sequence[psutil.Process]) -> Iterator[Sequence[psutil.Process]]:
+    for each in processes:
+        each.suspend()
+    try:
+        yield processes
+    finally:
+        resume(processes)
+
+
+def resume(processes: Sequence[psutil.Process]) -> None:
+    for each in processes:
+        with suppress(psutil.NoSuchProcess):
+            each.resume()
+
+
+async def takes_over(world: World, sleepers: Sequence[psutil.Process], client: Client, session: str) -> None:
+    """The session goes on here, and its old processes wake up, write nothing and end."""
+    assert await client.prompt(session, "x + 1", seconds=SECONDS) == "end_turn"
+    assert client.text().endswith("43")
+    before = stored(world.address, session)
+    resume(sleepers)
+    with anyio.fail_after(SECONDS):
+        while any(map(is_alive, sleepers)):  # noqa: ASYNC110 -- they tell nobody
+            await anyio.sleep(0.05)
+    assert stored(world.address, session) == before
+    assert await client.prompt(session, "x + 2") == "end_turn"
+    assert client.text().endswith("44")
+
+
+def is_alive(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def stored(address: str, session: str) -> list[tuple[str, str]]:
+    """Kinds and ids of what a turn stores."""
+    with closing(PostgresqlStore(address, SystemClock())) as store:
+        events = store.load(SessionId(session))
+        return [(each.kind, each.event_id) for each in events if each.kind in TURN]
+
+
+async def test_an_agent_that_nobody_uses_ends_and_comes_back(world: World, tmp_path: Path) -> None:
+    async with over_websocket(world.servers[0], world.token) as client:
+        session = await client.open(tmp_path)
+        await client.prompt(session, "x = 42")
+    with anyio.fail_after(SECONDS):
+        while actors(world):  # noqa: ASYNC110 -- they tell nobody
+            await anyio.sleep(0.1)
+    async with loaded(world.servers[0], world.token, session, tmp_path) as again:
+        assert await again.prompt(session, "x + 1", seconds=SECONDS) == "end_turn"
+        assert again.text().endswith("43")
+        assert len(actors(world)) == 2
+
+
+def is_actor(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return any("HostActor" in word for word in process.cmdline())
+    return False
+
+
+def actors(world: World) -> list[psutil.Process]:
+    """The processes of actors and hosts."""
+    found = [each for node in world.cluster.nodes for each in node.family()]
+    return [each for each in found if ray_nodes.is_host(each) or is_actor(each)]
+
+
+async def test_sessions_outlive_the_cluster_of_a_lost_head(world: World, tmp_path: Path) -> None:
+    world.stack.close()
+    with ExitStack() as stack:
+        server = world.serve(stack, code=1)
+        async with over_websocket(server, world.token) as client:
+            session = await client.open(tmp_path)
+            await client.prompt(session, "x = 42")
+            await anyio.to_thread.run_sync(world.cluster.head.kill)
+            assert await client.prompt(session, "x + 1") == "end_turn"
+            await anyio.to_thread.run_sync(server.process.wait, SECONDS)
+        for node in [*world.cluster.nodes]:
+            await anyio.to_thread.run_sync(world.cluster.wait, node)
+    assert any(NO_HEAD in line for line in server.log)
+    await anyio.to_thread.run_sync(world.cluster.start_head)
+    await anyio.to_thread.run_sync(world.cluster.add, 1)
+    with ExitStack() as stack:
+        server = world.serve(stack)
+        async with loaded(server, world.token, session, tmp_path) as again:
+            assert await again.prompt(session, "x + 2", seconds=SECONDS) == "end_turn"
+            assert again.text().endswith("44")

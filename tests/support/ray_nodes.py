@@ -27,6 +27,7 @@ import psutil
 _MARK: Final = "REWINDOW_TEST_CLUSTER"
 _PATIENCE: Final = 120.0
 _RAY: Final = str(Path(sys.executable).parent / "ray")
+_TRIES: Final = 3
 _STARTED: Final = b"Ray runtime started"
 _STORE_BYTES: Final = 80_000_000
 """Of each node, for objects that are sent; the least that Ray takes is a little less."""
@@ -37,6 +38,8 @@ HEALTH_CHECKS: Final = {
     "RAY_health_check_failure_threshold": "5",
 }
 """The variables of the head that `docs/operations.md` recommends."""
+RECONNECT_SECONDS: Final = 15
+"""After so long without the head, nodes and servers end. Ray's default is 60."""
 _WATCH: Final = "import sys; sys.stdin.read(); from tests.support.ray_nodes import end_all; end_all(sys.argv[1])"
 
 
@@ -78,7 +81,9 @@ class Cluster:
 
     def __init__(self, directory: Path, mark: str) -> None:
         token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex()}
-        self.environ: Mapping[str, str] = {**token, "RAY_USAGE_STATS_ENABLED": "0", _MARK: mark}
+        patience = {"RAY_gcs_rpc_server_reconnect_timeout_s": str(RECONNECT_SECONDS)}
+        self.mark = mark
+        self.environ: Mapping[str, str] = {**token, **patience, "RAY_USAGE_STATS_ENABLED": "0", _MARK: mark}
         self.nodes: list[Node] = []
         self._directory = directory
         self._numbers = itertools.count(2)
@@ -93,22 +98,29 @@ class Cluster:
     def start_head(self) -> Node:
         """Start the head, also after it was killed."""
         arguments = ("--head", f"--port={self._port}", "--include-dashboard=false", "--num-cpus=0")
-        self.head = self._launch("127.0.0.1", *arguments, f"--temp-dir={self._directory}")
-        self._wait(self.head)
-        return self.head
+        for _ in range(_TRIES):
+            self.head = self._launch("127.0.0.1", *arguments, f"--temp-dir={self._directory}")
+            if self._has_started(self.head):
+                return self.head
+        raise AssertionError("Ray's head does not start")
 
     def add(self, count: int = 1, prefix: Sequence[str] = ()) -> None:
         """Start more nodes at once; `prefix` is a command that executes theirs."""
-        arguments = (f"--address={self.address}", "--num-cpus=1")
-        added = [self._launch(f"127.0.0.{next(self._numbers)}", *arguments, prefix=prefix) for _ in range(count)]
-        self.nodes += added
-        for node in added:
-            self._wait(node)
+        for _ in range(_TRIES):
+            added = [self._launch_node(prefix) for _ in range(count)]
+            self.nodes += [node for node in added if self._has_started(node)]
+            count -= sum(node in self.nodes for node in added)
+        assert not count, "Ray's nodes do not start"
 
     def kill(self, node: Node) -> None:
         """Kill a node, and forget it."""
         self.nodes.remove(node)
         node.kill()
+
+    def wait(self, node: Node) -> None:
+        """Wait until a node has ended, and forget it."""
+        node.process.wait(_PATIENCE)
+        self.nodes.remove(node)
 
     def hosts(self) -> list[psutil.Process]:
         """The processes of users' hosts on all nodes."""
@@ -117,6 +129,10 @@ class Cluster:
     def node_of(self, host: psutil.Process) -> Node:
         """The node that runs a host."""
         return next(node for node in self.nodes if host in node.family())
+
+    def _launch_node(self, prefix: Sequence[str]) -> Node:
+        arguments = (f"--address={self.address}", "--num-cpus=1")
+        return self._launch(f"127.0.0.{next(self._numbers)}", *arguments, prefix=prefix)
 
     def _launch(self, address: str, *arguments: str, prefix: Sequence[str] = ()) -> Node:
         memory = f"--object-store-memory={_STORE_BYTES}"
@@ -135,21 +151,26 @@ class Cluster:
     def _log(self, address: str) -> Path:
         return self._directory / f"{address}.log"
 
-    def _wait(self, node: Node) -> None:
+    def _has_started(self, node: Node) -> bool:
+        """Wait until the node is there, or has failed: on a busy machine Ray gives up after 30 s."""
         log = self._log(node.address)
         deadline = time.monotonic() + _PATIENCE
         while _STARTED not in log.read_bytes():
-            assert node.process.poll() is None, log.read_text()
+            if node.process.poll() is not None:
+                return False
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.1)  # because Ray tells nobody
+        return True
+
+
+def processes(mark: str) -> list[psutil.Process]:
+    """The processes of a cluster and of all that it started."""
+    return [each for each in psutil.process_iter() if _has_mark(each, mark)]
 
 
 def end_all(mark: str) -> None:
     """Kill the processes of a cluster, and wait for their end."""
-    while True:
-        found = [each for each in psutil.process_iter() if _has_mark(each, mark)]
-        if not found:
-            return
+    while found := processes(mark):
         for each in found:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
@@ -170,7 +191,10 @@ def running(nodes: int, prefix: Sequence[str] = ()) -> Iterator[Cluster]:
     directory = Path(tempfile.mkdtemp(prefix="rw-ray-", dir="/tmp"))
     mark = secrets.token_hex(8)
     watcher = subprocess.Popen(
-        [sys.executable, "-c", _WATCH, mark], stdin=subprocess.PIPE, start_new_session=True, cwd=Path(__file__).parents[2]
+        [sys.executable, "-c", _WATCH, mark],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+        cwd=Path(__file__).parents[2],
     )
     cluster: Cluster | None = None
     try:

@@ -63,8 +63,9 @@ def serving(
     environ: Mapping[str, str] | None = None,
     address: str = "127.0.0.1:0",
     prefix: Sequence[str] = (),
+    code: int = 130,
 ) -> Iterator[Server]:
-    """Start a server, and end it with Ctrl-C. `prefix` is a command that executes it."""
+    """Start a server, and end it with Ctrl-C. `prefix` is a command that executes it; `code` is how it ends."""
     process = subprocess.Popen(
         [*prefix, PROGRAM, "--listen", address, "--state-dir", str(state), *arguments],
         stderr=subprocess.PIPE,
@@ -85,7 +86,7 @@ def serving(
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             raise
-    assert process.returncode == 130, (process.returncode, log)
+    assert process.returncode == code, (process.returncode, log)
 
 
 def forget_connections() -> Iterator[None]:
