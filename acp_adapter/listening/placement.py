@@ -265,9 +265,10 @@ class LocalProcesses:
         return LocalHost(user, process, ours)
 
     async def _launch(self, user: User, account: pwd.struct_passwd, control: socket.socket) -> Process:
-        command = [sys.executable, "-P", "-m", "acp_adapter", OPTION, str(control.fileno())]
-        command += [] if self._idle_minutes is None else [IDLE_OPTION, str(self._idle_minutes)]
         is_own = account.pw_uid == os.geteuid()
+        module = ["acp_adapter"] if is_own else ["acp_adapter.listening.account", account.pw_name]
+        command = [sys.executable, "-P", "-m", *module, OPTION, str(control.fileno())]
+        command += [] if self._idle_minutes is None else [IDLE_OPTION, str(self._idle_minutes)]
         return await anyio.open_process(
             command,
             stdin=subprocess.DEVNULL,
@@ -277,10 +278,6 @@ class LocalProcesses:
             cwd=None if is_own else "/",
             pass_fds=[control.fileno()],
             start_new_session=True,
-            user=None if is_own else account.pw_uid,
-            group=None if is_own else account.pw_gid,
-            extra_groups=None if is_own else os.getgrouplist(account.pw_name, account.pw_gid),
-            umask=-1 if is_own else 0o077,
         )
 
     def _environ_of(self, user: User, account: pwd.struct_passwd) -> Mapping[str, str]:

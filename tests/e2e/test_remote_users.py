@@ -9,8 +9,9 @@ import shutil
 import stat
 import sys
 import tempfile
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -374,6 +375,35 @@ def test_each_host_runs_under_its_own_account(world: World) -> None:
     for name, account in (("ann", ANN), ("bob", BOB)):
         status = (world.state / "users" / name).stat()
         assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (pwd.getpwnam(account).pw_uid, 0o700)
+
+
+async def test_no_host_is_readable_for_its_account_while_it_starts() -> None:
+    with _place() as base:
+        home, token = _owned(base / BOB, BOB), add_token(base / "served", BOB, BOB)
+        with serving(base / "served", environ={"PGPASSWORD": PASSWORD}, prefix=_prefix()) as server:
+            seen: list[tuple[int, int]] = []
+            over = threading.Event()
+            watching = threading.Thread(target=_watch_hosts, args=(server.process.pid, seen, over))
+            watching.start()
+            try:
+                async with over_websocket(server, token, open_timeout=60) as client:
+                    await client.open(home)
+            finally:
+                over.set()
+                watching.join()
+    account = pwd.getpwnam(BOB).pw_uid
+    assert {owner for uid, owner in seen if uid == account} == {0}
+
+
+def _watch_hosts(server: int, seen: list[tuple[int, int]], over: threading.Event) -> None:
+    """Note the account of each child of the server, and then the owner of its variables: root's are closed to it."""
+    children = Path(f"/proc/{server}/task/{server}/children")
+    while not over.is_set():
+        for pid in children.read_text().split():
+            with suppress(OSError, StopIteration):
+                lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+                uid = next(int(line.split()[2]) for line in lines if line.startswith("Uid:"))
+                seen.append((uid, Path(f"/proc/{pid}/environ").stat().st_uid))
 
 
 async def test_users_of_one_database_see_their_own_sessions() -> None:
