@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from engine.core.clock import SystemClock
 from engine.core.errors import InvalidRequestError
+from engine.log.events.execution import FileTouched, FileWritten
 from engine.log.store.memory import MemoryStore
 from engine.session.working_tree import copies
 from engine.session.working_tree.copies import copy_directories
@@ -21,6 +24,11 @@ SOURCES = (
     "import os; os.remove('gone.txt')",
     "os.makedirs('made/deep'); w = write('made/deep/b.txt', 'x')",
 )
+ELSEWHERE = (
+    *("..", "../out", "../out/rc", "../../out/rc", "../../../out/rc", "inner/../../../out/rc", "TOP/out/rc", "TOP/out"),
+    *("a.txt/../../../out/rc", "", "inner/..", "up/out/rc", "up/../out/rc", "away/rc", "../1", "../rc", "../../rc"),
+)
+"""Paths of written files, below the project."""
 
 
 def texts_in(folder: Path) -> dict[str, str]:
@@ -85,6 +93,35 @@ def test_links_lead_to_the_copy_or_are_left_out(tmp_path: Path) -> None:
     assert (copy / "inside").resolve() == copy / "inner/a.txt"
     (copy / "relative/a.txt").write_text("changed")
     assert (inner / "a.txt").read_text() == "one"
+
+
+@pytest.mark.parametrize("source", ["w = write('a.txt', 'two')", "w = write('new.txt', 'two')"])
+async def test_a_path_that_leads_elsewhere_changes_nothing_there(tmp_path: Path, source: str) -> None:
+    """The first statement has the content `EVIL` put back, the second removes the file."""
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "a.txt").write_text("EVIL")
+    store = MemoryStore(SystemClock())
+    async with session_in(project, store, state=tmp_path / "state") as session:
+        assert (await session.cell(source)).status == "ok"
+        events = store.load(session.session_id)
+    for number, path in enumerate(ELSEWHERE):
+        base = tmp_path / str(number)
+        project, out, place = base / "project", base / "out", base / "place" / "deep"
+        for folder in (project, project / "inner", out, place):
+            folder.mkdir(parents=True)
+        (project / "a.txt").write_text("EVIL")
+        (out / "rc").write_text("mine")
+        (base / "place" / "rc").write_text("mine")
+        (project / "up").symlink_to("..")
+        (project / "away").symlink_to(out)
+        given = f"{project}/{path}".replace("TOP", "/".join([".."] * 30) + str(base))
+        forged = [replace(each, path=given) if isinstance(each, FileWritten | FileTouched) else each for each in events]
+        before = texts_in(out), texts_in(project), texts_in(base / "place")
+        found = copy_directories((str(project),), forged, store.blob_get, place)
+        assert os.listdir(place) == ["0"], path
+        shutil.rmtree(found[str(project)])
+        assert (texts_in(out), texts_in(project), texts_in(base / "place")) == before, path
 
 
 def test_a_directory_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
