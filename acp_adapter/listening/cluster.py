@@ -10,6 +10,9 @@ ANSWER_SECONDS for a door, and then has Ray kill the actor and starts another on
 it hears no beat of its actor any more (`acp_adapter.hosting`). If it is stopped as well, the store keeps it from
 writing (`engine.log.store.postgresql`): the new one waits until its lease is over.
 
+Everybody may write Ray's directories, and its processes trust what is there. So those of a cluster of this machine
+alone are below one that only this account can enter.
+
 Nothing here runs without `--cluster`, and Ray is imported only here.
 """
 
@@ -20,7 +23,9 @@ import hmac
 import logging
 import os
 import secrets
+import shutil
 import socket
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -50,6 +55,12 @@ UNUSED_SECONDS: Final = 2 * TICKET_SECONDS
 """How long an actor stays without a host. No ticket of it is valid any more by then."""
 HEAD_SECONDS: Final = 5.0
 """How often the head of the cluster is looked at, and how long it may take."""
+MOST_STRANGERS: Final = 64
+"""Connections without a ticket. If there is one more, the oldest has to leave."""
+_FOLDER: Final = "rw-"
+"""How the directory of Ray's files begins. Its name is short, because sockets in it have paths of at most 107 bytes."""
+_PAUSE: Final = 0.1
+"""Seconds until the next attempt, when no connection can be accepted."""
 _TICKET_BYTES: Final = 32
 _BEAT_SECONDS: Final = SILENT_SECONDS / 4
 _KEEPALIVE: Final[tuple[tuple[int, int], ...]] = tuple(
@@ -100,6 +111,8 @@ class HostActor:
         self._used = time.monotonic()
         """When a host last ran, or was asked for."""
         self._listening: socket.socket | None = None
+        self._strangers: dict[socket.socket, None] = {}
+        """Connections that have shown no ticket yet, the oldest first."""
         self._tasks: list[asyncio.Task[None]] = []
 
     async def door(self) -> Door:
@@ -121,7 +134,18 @@ class HostActor:
         loop = asyncio.get_running_loop()
         async with anyio.create_task_group() as tasks:
             while True:
-                connected, _ = await loop.sock_accept(listening)
+                try:
+                    connected, _ = await loop.sock_accept(listening)
+                except OSError as error:
+                    _log.error("no connection can be accepted: %s", error.strerror)
+                    await asyncio.sleep(_PAUSE)
+                    continue
+                if len(self._strangers) >= MOST_STRANGERS:
+                    oldest = next(iter(self._strangers))
+                    del self._strangers[oldest]
+                    with suppress(OSError):  # it has ended
+                        oldest.shutdown(socket.SHUT_RDWR)
+                self._strangers[connected] = None
                 tasks.start_soon(self._admit, connected)
 
     async def _beat(self) -> None:
@@ -143,12 +167,15 @@ class HostActor:
             try:
                 with anyio.fail_after(TICKET_SECONDS):
                     ticket = await _read(connected, _TICKET_BYTES)
+                self._strangers.pop(connected, None)
                 if self._redeemed(ticket):
                     _watch(connected)
                     host = await self._processes.start(self._user)
                     await host.give(connected)
             except (OSError, PlacementError, TimeoutError):
                 return  # the front end sees that the connection ends
+            finally:
+                self._strangers.pop(connected, None)
 
     def _redeemed(self, ticket: bytes) -> bool:
         now = time.monotonic()
@@ -227,8 +254,10 @@ class RayHost:
 class RayPlacement:
     """A host for each user, as a named actor. Use `join` to make one."""
 
-    def __init__(self, hosting: Hosting, resources: Resources) -> None:
+    def __init__(self, hosting: Hosting, resources: Resources, folder: str | None = None) -> None:
         self._hosting = hosting
+        self._folder = folder
+        """Ray's files of a cluster of this machine alone."""
         self._resources = resources
         self._hosts: dict[str, RayHost] = {}
         self._starting: Final = anyio.Lock()
@@ -245,14 +274,17 @@ class RayPlacement:
         Raises:
             PlacementError: the cluster does not answer, or has another version of Python or Ray.
         """
-        local: dict[str, Any] = (
-            {"include_dashboard": False, "num_cpus": os.cpu_count()} if address == LOCAL_CLUSTER else {}
-        )
+        folder: str | None = None
+        local: dict[str, Any] = {}
+        if address == LOCAL_CLUSTER:
+            folder = tempfile.mkdtemp(prefix=_FOLDER)
+            local = {"include_dashboard": False, "num_cpus": os.cpu_count(), "_temp_dir": os.path.join(folder, "r")}
         try:
             ray.init(address, namespace=NAMESPACE, logging_level=logging.ERROR, log_to_driver=False, **local)
         except (RayError, OSError, RuntimeError, ValueError) as error:
+            _remove(folder)
             raise PlacementError(f"cannot join the cluster at {address}: {error}") from None
-        return cls(hosting, resources)
+        return cls(hosting, resources, folder)
 
     async def start(self, user: User) -> RayHost:
         """Return the user's host; its actor is made if the cluster has none. Raises PlacementError."""
@@ -327,6 +359,12 @@ class RayPlacement:
     async def leave(self) -> None:
         """Leave the cluster. Hosts go on for other front ends, except in a cluster of this machine alone."""
         await anyio.to_thread.run_sync(ray.shutdown)
+        _remove(self._folder)
+
+
+def _remove(folder: str | None) -> None:
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _answers(address: str, port: int) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import anyio
@@ -120,6 +121,44 @@ async def test_nobody_enters_without_a_ticket(server: Server, token: str, tmp_pa
                         assert b"protocolVersion" not in received
                         refused += 1
         assert refused >= 4
+
+
+async def test_connections_without_a_ticket_shut_out_nobody(server: Server, token: str, tmp_path: Path) -> None:
+    async with over_websocket(server, token) as client:
+        await client.open(tmp_path)
+        (host,) = hosts(server)
+        parent = host.parent()
+        assert parent is not None
+        ports = [each.laddr for each in parent.net_connections("tcp") if each.status == psutil.CONN_LISTEN]
+        with ExitStack() as opened:
+            clients = [[opened.enter_context(socket.create_connection(at)) for _ in range(70)] for at in ports]
+            async with over_websocket(server, token) as other:
+                await other.initialize()
+            with anyio.fail_after(5):
+                await until(lambda: any(all(map(_is_closed, each[:6])) for each in clients))
+        assert hosts(server) == [host]
+
+
+def _is_closed(client: socket.socket) -> bool:
+    client.setblocking(False)
+    try:
+        return not client.recv(1)
+    except BlockingIOError:
+        return False
+
+
+def test_only_this_account_can_enter_the_directory_of_ray_s_files(server: Server) -> None:
+    below = psutil.Process(server.process.pid).children(recursive=True)
+    found: set[Path] = set()
+    for each in below:
+        with suppress(psutil.Error):
+            found |= {Path(file.path) for file in each.open_files()}
+            found |= {Path(end.laddr) for end in each.net_connections("unix") if end.laddr.startswith("/")}
+    of_ray = [path for path in found if any(part.startswith("session_") for part in path.parts)]
+    assert len(of_ray) > 3
+    for path in of_ray:
+        session = next(above for above in path.parents if above.name.startswith("session_"))
+        assert any(not above.stat().st_mode & 0o077 for above in session.parents), path
 
 
 def test_ray_serves_only_who_has_its_token(server: Server) -> None:
