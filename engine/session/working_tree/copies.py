@@ -48,7 +48,8 @@ def copy_directories(
         InvalidRequestError: a directory is too large.
         OSError: a copy cannot be written.
     """
-    roots = [each for each in directories if not any(_is_below(each, other) for other in directories)]
+    normal = {each: os.path.normpath(each) for each in directories}
+    roots = [each for each in normal.values() if not any(_is_below(each, other) for other in normal.values())]
     copies = {root: str(place / str(number)) for number, root in enumerate(dict.fromkeys(roots))}
     real = {os.path.realpath(root): copy for root, copy in copies.items()}
     for root, copy in copies.items():
@@ -59,7 +60,7 @@ def copy_directories(
         copied = _moved(os.path.normpath(file.path), real)
         if copied is not None and copied not in real.values():
             _put_back(file, copied, blob_get, tuple(real.values()))
-    found = {each: moved for each in directories if (moved := _moved(each, copies)) is not None}
+    found = {each: moved for each, path in normal.items() if (moved := _moved(path, copies)) is not None}
     for copy in found.values():
         os.makedirs(copy, exist_ok=True)
     return found

@@ -124,6 +124,24 @@ async def test_a_path_that_leads_elsewhere_changes_nothing_there(tmp_path: Path,
         assert (texts_in(out), texts_in(project), texts_in(base / "place")) == before, path
 
 
+def test_directories_that_lead_elsewhere_are_copied_too(tmp_path: Path) -> None:
+    project, out, place = tmp_path / "project", tmp_path / "out", tmp_path / "deep" / "place"
+    for folder in (project, out, place):
+        folder.mkdir(parents=True)
+    (out / "a.txt").write_text("one")
+    given = (
+        str(project),
+        f"{project}/../out",
+        f"{project}/../new",
+        f"{project}/../..{tmp_path.parent}/{tmp_path.name}/out",
+    )
+    found = copy_directories(given, (), lambda _: b"", place)
+    assert set(found) == set(given)
+    assert all(Path(copy).resolve().is_relative_to(place) for copy in found.values())
+    assert texts_in(Path(found[given[1]])) == {"a.txt": "one"}
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_directory_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project, place = tmp_path / "project", tmp_path / "place"
     for folder in (project, place):
