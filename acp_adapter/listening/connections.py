@@ -16,8 +16,9 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Final
 
 import anyio
@@ -27,13 +28,15 @@ from msgspec import UNSET
 from acp_adapter.jsonrpc.lines import Broken, LineDecoder, ParseError
 from acp_adapter.listening.envelope import Envelope, envelope
 from acp_adapter.listening.placement import Link, Placement
-from acp_adapter.listening.streams import MessageStream
+from acp_adapter.listening.streams import Budget, MessageStream
 from acp_adapter.listening.users import Token, TokenFile, TokensUnreadableError, UsersError
 
 MAX_MESSAGE: Final = 16 << 20
 """Bytes of one message from a client."""
 MAX_CONNECTIONS: Final = 64
 """For each user."""
+MAX_KEPT: Final = 256 << 20
+"""Bytes that the streams of a user keep."""
 MAX_STREAMS: Final = 128
 """Sessions of one connection that have a stream."""
 SILENT_SECONDS: Final = 300.0
@@ -108,9 +111,10 @@ class Connection:
 class StreamedConnection(Connection):
     """A connection over HTTP: its streams, and where each message goes."""
 
-    def __init__(self, token: Token, link: Link) -> None:
+    def __init__(self, token: Token, link: Link, budget: Budget) -> None:
         super().__init__(token, link)
-        self._streams: dict[str | None, MessageStream] = {None: MessageStream()}
+        self._budget = budget
+        self._streams: dict[str | None, MessageStream] = {None: MessageStream(budget)}
         """By session; None is that of the connection."""
         self._pending: dict[object, tuple[str | None, bool]] = {}
         """By the id of a request: the session of its stream, and whether the request opens that session."""
@@ -126,7 +130,7 @@ class StreamedConnection(Connection):
         if found is None:
             if len(self._streams) > MAX_STREAMS:
                 raise RefusedError(f"a connection has at most {MAX_STREAMS} sessions")
-            found = self._streams[session] = MessageStream()
+            found = self._streams[session] = MessageStream(self._budget)
         return found
 
     @property
@@ -166,6 +170,12 @@ class StreamedConnection(Connection):
             self.end(str(error))
             return
         stream.put(line)
+        if self._budget.is_over:
+            for each in self._streams.values():
+                each.forget_read()
+            if self._budget.is_over:
+                self.end("the client did not read its messages")
+                return
         with anyio.move_on_after(STALL_SECONDS) as waited:
             await stream.room()
         if waited.cancelled_caught:
@@ -212,8 +222,9 @@ class Connections:
         self._users = users
         self._tasks = tasks
         self._open: dict[str, Connection] = {}
+        self._budgets = defaultdict[str, Budget](partial(Budget, MAX_KEPT))
+        """By the name of the user, as the next one."""
         self._opening: Counter[str] = Counter()
-        """By the name of the user."""
 
     async def open(self, token: Token) -> Connection:
         """Open a connection for a client over WebSocket; `close` it. Raises RefusedError, PlacementError."""
@@ -223,7 +234,7 @@ class Connections:
 
     async def open_streamed(self, token: Token) -> StreamedConnection:
         """Open a connection for a client over HTTP. It closes when it ends. Raises RefusedError, PlacementError."""
-        connection = StreamedConnection(token, await self._link(token))
+        connection = StreamedConnection(token, await self._link(token), self._budgets[token.user.name])
         self._open[connection.id] = connection
         self._tasks.start_soon(self._serve, connection)
         return connection
@@ -285,4 +296,4 @@ class Connections:
             known = {token.user for token in valid.values()}
             for user in self._placement.list():
                 if user not in known:
-                    await self._placement.end(user.name)
+                    self._tasks.start_soon(self._placement.end, user.name)

@@ -13,7 +13,6 @@ Must not know HTTP. Used by `connections` and `server`.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import pwd
@@ -21,6 +20,7 @@ import socket
 import stat
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -149,6 +149,8 @@ class LocalHost:
         self.user: Final = user
         self._process = process
         self._control = control
+        control.setblocking(False)
+        self._giving: Final = anyio.Lock()
         self._given = 0
         """How many connections were sent."""
         self._asked = 0
@@ -175,12 +177,22 @@ class LocalHost:
         self._is_unused = False
         try:
             with connected:
-                # The kernel takes few descriptors that nobody has received; the host takes them at once.
-                await asyncio.get_running_loop().run_in_executor(
-                    None, socket.send_fds, self._control, [CONNECTION], [connected.fileno()]
-                )
-        except OSError as error:
-            raise PlacementError(f"the host of {self.user.name} does not answer: {error}") from None
+                # The kernel takes few descriptors that nobody has received. A host may be stopped, and others may not
+                # wait for that: so this occupies no thread.
+                with anyio.fail_after(END_SECONDS):
+                    async with self._giving:
+                        await self._send(connected)
+        except (OSError, TimeoutError) as error:
+            raise PlacementError(f"the host of {self.user.name} does not answer: {error or 'too late'}") from None
+
+    async def _send(self, connected: socket.socket) -> None:
+        while True:
+            try:
+                socket.send_fds(self._control, [CONNECTION], [connected.fileno()])
+            except BlockingIOError:
+                await anyio.wait_writable(self._control)
+            else:
+                return
 
     def beat(self) -> None:
         """Tell the host that this process runs. It ends when it hears this no more, once it did."""
@@ -211,7 +223,7 @@ class LocalHost:
             self._process.kill()
 
     def _tell(self, word: bytes) -> None:
-        """Send without waiting. The socket has a timeout, for which Python makes it non-blocking."""
+        """Send without waiting."""
         with suppress(OSError):  # the host has ended, or does not read
             os.write(self._control.fileno(), word)
 
@@ -235,11 +247,12 @@ class LocalProcesses:
         self._state_dir = state_dir
         self._idle_minutes = idle_minutes
         self._hosts: dict[str, LocalHost] = {}
-        self._starting: Final = anyio.Lock()
+        self._starting: Final = defaultdict[str, anyio.Lock](anyio.Lock)
+        """By the name of the user."""
 
     async def start(self, user: User) -> LocalHost:
         """Return the user's host, which is started if it does not run. Raises PlacementError."""
-        async with self._starting:
+        async with self._starting[user.name]:
             found = self._hosts.get(user.name)
             if found is not None and found.is_running and found.user == user:
                 return found
@@ -261,7 +274,6 @@ class LocalProcesses:
                     raise
         except (OSError, UsersError) as error:
             raise PlacementError(f"the host of {user.name} cannot be started: {error}") from None
-        ours.settimeout(END_SECONDS)
         return LocalHost(user, process, ours)
 
     async def _launch(self, user: User, account: pwd.struct_passwd, control: socket.socket) -> Process:

@@ -38,8 +38,8 @@ ADMIT: Final = "admit"
 _RESERVED: Final = 128
 """Descriptors for other things than sockets and connections to hosts. A client's connection needs both."""
 _FEWEST: Final = 16
-_PIECE: Final = 8 << 10
-"""Bytes that are handled before other clients have their turn."""
+_PIECE: Final = 4 << 10
+"""Bytes that are handled before other clients have their turn. A compressed message grows up to 1,000 times."""
 _PAUSE: Final = 0.1
 """Seconds until the next attempt, when no socket can be accepted."""
 _log = logging.getLogger(__name__)

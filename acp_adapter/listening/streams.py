@@ -27,15 +27,30 @@ class PositionLostError(Exception):
     """Raised for a position that is not kept any more, or never was."""
 
 
+class Budget:
+    """How many bytes several streams keep together, and how many they may."""
+
+    def __init__(self, most: int) -> None:
+        self.used = 0
+        self._most = most
+
+    @property
+    def is_over(self) -> bool:
+        return self.used > self._most
+
+
 class MessageStream:
     """The messages of one stream, numbered from 1."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget) -> None:
+        self._budget: Budget | None = budget
         self._kept: deque[bytes] = deque()
         self._first = 1
         """The position of the first message that is kept."""
         self._written = 0
         """The position of the last message that a reader has taken."""
+        self._position = 0
+        """The position of the message that was read last."""
         self._kept_bytes = 0
         self._unread_bytes = 0
         self._reader: object = None
@@ -56,9 +71,14 @@ class MessageStream:
     def put(self, message: bytes) -> None:
         """Append a message."""
         self._kept.append(message)
-        self._kept_bytes += len(message)
+        self._keep(len(message))
         self._unread_bytes += len(message)
         self._change()
+
+    def _keep(self, size: int) -> None:
+        self._kept_bytes += size
+        if self._budget is not None:
+            self._budget.used += size
 
     async def room(self) -> None:
         """Wait while too much waits for a reader. Before the first one, that is a whole history."""
@@ -66,8 +86,11 @@ class MessageStream:
             await self._changed.wait()
 
     def close(self) -> None:
-        """End the reader after the messages so far, and every wait."""
+        """End the reader after the messages so far, and every wait. They count no more, as the stream will be gone."""
         self._is_closed = True
+        if self._budget is not None:
+            self._budget.used -= self._kept_bytes
+            self._budget = None
         self._change()
 
     def read(self, after: int | None) -> AsyncGenerator[tuple[int, bytes]]:
@@ -79,6 +102,7 @@ class MessageStream:
         start = self._written if after is None else after
         if not self._first - 1 <= start <= self.last:
             raise PositionLostError
+        self._position = start
         self._reader = reader = object()
         self._had_reader = True
         self._change()
@@ -106,14 +130,24 @@ class MessageStream:
         if position > self._written:
             self._written = position
             self._unread_bytes -= len(self._kept[position - self._first])
-        while self._first <= self._written and (
-            self._kept_bytes > RETAINED_BYTES or len(self._kept) > RETAINED_MESSAGES
-        ):
-            if self._first >= position:  # what is being written must be there for a second try
+        self._position = position
+        while self._kept_bytes > RETAINED_BYTES or len(self._kept) > RETAINED_MESSAGES:
+            if not self._forget_first():
                 break
-            self._kept_bytes -= len(self._kept.popleft())
-            self._first += 1
         self._change()
+
+    def forget_read(self) -> None:
+        """Forget the messages that a reader has taken, because memory is short. Their positions are lost."""
+        while self._forget_first():
+            pass
+
+    def _forget_first(self) -> bool:
+        """Forget the oldest message, unless it was not read yet, or is being written and may be needed once more."""
+        if self._first > self._written or self._first >= self._position:
+            return False
+        self._keep(-len(self._kept.popleft()))
+        self._first += 1
+        return True
 
     def _change(self) -> None:
         changed, self._changed = self._changed, anyio.Event()

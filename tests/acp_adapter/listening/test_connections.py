@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from acp_adapter.listening import connections
@@ -72,6 +73,27 @@ async def test_as_many_connections_as_allowed_even_if_they_are_opened_at_once(tm
             for _ in range(MAX_CONNECTIONS + 10):
                 clients.start_soon(open_one)
     assert len(refused) == 10
+
+
+class Talking(Idle):
+    """A host that sends much."""
+
+    async def receive(self) -> bytes:
+        await anyio.lowlevel.checkpoint()
+        return b'{"method": "session/update", "params": {"sessionId": "s", "text": "' + b"x" * 1000 + b'"}}\n'
+
+
+async def test_what_nobody_reads_is_bounded_for_each_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_KEPT", 100_000)
+    users = TokenFile(tmp_path / "tokens")
+    token, _ = users.add(ANN)
+    async with anyio.create_task_group() as tasks:
+        found = Connections(Talking(), users, tasks)
+        opened = [await found.open_streamed(token) for _ in range(3)]
+        with anyio.fail_after(10):
+            for connection in opened:
+                await connection.ended.wait()
+        assert {connection.reason for connection in opened} == {"the client did not read its messages"}
 
 
 @pytest.mark.parametrize(("number", "is_kept"), [(errno.EMFILE, True), (errno.EIO, True), (errno.EACCES, False)])

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import pwd
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import cast
 
+import anyio
 import pytest
 from anyio.abc import Process
 
@@ -97,3 +100,20 @@ def test_a_host_that_answers_no_question_hangs(control: tuple[LocalHost, socket.
         assert not host.hangs
         host.ask()
     assert host.hangs
+
+
+async def test_a_host_that_is_stopped_keeps_no_thread_and_no_other_user_waiting() -> None:
+    async with await anyio.open_process(["sleep", "60"]) as process:
+        ours, theirs = socket.socketpair()
+        host = LocalHost(User("ann", OWN), process, ours)
+        before = threading.active_count()
+        with theirs, ours, ExitStack() as opened:
+            async with anyio.create_task_group() as tasks:
+                for _ in range(1_000):  # the kernel takes some hundred
+                    end, other = socket.socketpair()
+                    opened.enter_context(other)
+                    tasks.start_soon(host.give, end)
+                await anyio.sleep(0.2)
+                assert threading.active_count() == before
+                tasks.cancel_scope.cancel()
+        process.kill()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_adapter.listening import streams
-from acp_adapter.listening.streams import MessageStream, PositionLostError
+from acp_adapter.listening.streams import Budget, MessageStream, PositionLostError
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ async def taken(stream: MessageStream, count: int, after: int | None = None) -> 
 
 
 def filled(*messages: bytes) -> MessageStream:
-    stream = MessageStream()
+    stream = MessageStream(Budget(1 << 30))
     for message in messages:
         stream.put(message)
     return stream
@@ -135,3 +135,34 @@ async def test_no_cut_loses_or_repeats_a_message(cuts: list[int], size: int) -> 
         await reader.aclose()
     received += [item async for item in stream.read(len(received))]
     assert received == [(number + 1, b"%d" % number) for number in range(size)]
+
+
+async def test_streams_share_a_budget() -> None:
+    budget = Budget(10)
+    one, other = MessageStream(budget), MessageStream(budget)
+    for stream in (one, other, one):
+        stream.put(b"12345")
+    assert budget.is_over
+    assert await taken(one, 2) == [(1, b"12345"), (2, b"12345")]
+    assert budget.used == 15  # for a second try
+    one.forget_read()
+    assert (budget.used, budget.is_over) == (10, False)
+    with pytest.raises(PositionLostError):
+        one.read(0)
+    assert await taken(one, 1, after=1) == [(2, b"12345")]
+    other.forget_read()  # nobody has read it
+    assert await taken(other, 1) == [(1, b"12345")]
+    one.close()
+    other.close()
+    assert budget.used == 0
+
+
+async def test_a_reader_that_begins_again_loses_nothing_when_memory_is_short() -> None:
+    stream = filled(b"a", b"b", b"c", b"d")
+    await taken(stream, 4)
+    reader = stream.read(1)
+    stream.forget_read()
+    assert [await anext(reader) for _ in range(2)] == [(2, b"b"), (3, b"c")]
+    stream.forget_read()
+    assert await anext(reader) == (4, b"d")
+    await reader.aclose()
