@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
 import shutil
@@ -50,6 +51,11 @@ def manifests() -> list[dict[str, Any]]:
     return list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")))
 
 
+def cluster_manifests() -> list[dict[str, Any]]:
+    """The RayCluster, and what belongs to it."""
+    return list(yaml.safe_load_all((DEPLOY / "raycluster.yaml").read_text(encoding="utf-8")))
+
+
 def values(of: object, name: str) -> Iterator[Any]:
     """The values of a key, at any depth."""
     if isinstance(of, dict):
@@ -82,9 +88,109 @@ def test_compose_file_follows_its_specification() -> None:
         assert (DEPLOY / name).is_file() or f"`{name.removeprefix('./')}`" in OPERATIONS
 
 
-@pytest.mark.parametrize("manifest", manifests(), ids=lambda each: f"{each['kind']}-{each['metadata']['name']}")
+@pytest.mark.parametrize(
+    "manifest",
+    [*manifests(), *cluster_manifests()[1:]],
+    ids=lambda each: f"{each['kind']}-{each['metadata']['name']}",
+)
 def test_manifest_follows_its_schema(manifest: dict[str, Any]) -> None:
     kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
+
+
+FIELD: Final = re.compile(
+    r"\.(?P<path>\S*?)(?P<required>\*?): (?P<type>\S+)(?: of (?P<item>\S+))?(?: .*?enum=(?P<enum>\S+))?.*"
+)
+"""A line of the digest of fields: a path, `*` if its last field is required, and a type."""
+TYPES: Final = {
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "object": dict,
+    "array": list,
+    "int-or-string": (int, str),
+}
+
+
+def ray_fields() -> dict[str, re.Match[str]]:
+    """The fields of a RayCluster, as KubeRay defines them."""
+    lines = (ROOT / "tests/data/kuberay/raycluster.fields.txt").read_text(encoding="utf-8").splitlines()
+    found = [match for line in lines if (match := FIELD.fullmatch(line))]
+    return {match["path"]: match for match in found}
+
+
+def wrong_fields(value: Any, path: str, fields: dict[str, re.Match[str]]) -> Iterator[str]:
+    """The fields of a value that the digest does not have, or has otherwise."""
+    field = fields[path]
+    if not isinstance(value, TYPES[field["type"]]):
+        yield f"{path} must be {field['type']}"
+    elif field["enum"] and value not in field["enum"].split("|"):
+        yield f"{path} must be one of {field['enum']}"
+    elif isinstance(value, list) and any(name.startswith(f"{path}[].") for name in fields):
+        for each in value:
+            yield from wrong_keys(each, f"{path}[].", fields)
+    elif isinstance(value, dict) and any(name.startswith(f"{path}.") for name in fields):
+        yield from wrong_keys(value, f"{path}.", fields)
+    elif isinstance(value, dict) and field["item"] == "string":
+        yield from (f"{path}.{name} must be string" for name, each in value.items() if not isinstance(each, str))
+
+
+def wrong_keys(value: dict[str, Any], prefix: str, fields: dict[str, re.Match[str]]) -> Iterator[str]:
+    for name, each in value.items():
+        if prefix + name in fields:
+            yield from wrong_fields(each, prefix + name, fields)
+        else:
+            yield f"there is no {prefix}{name}"
+    for name, field in fields.items():
+        own = name.removeprefix(prefix)
+        if name.startswith(prefix) and field["required"] and "." not in own and own not in value:
+            yield f"{name} is missing"
+
+
+def test_ray_cluster_follows_the_fields_of_kuberay() -> None:
+    fields = ray_fields()
+    cluster = cluster_manifests()[0]
+    assert list(wrong_keys(cluster, "", fields)) == []
+    for value, sentence in (
+        ({**cluster, "spec": {"workerGroupSpecs": []}}, "spec.headGroupSpec is missing"),
+        ({**cluster, "spec": {**cluster["spec"], "authOptions": {"mode": "none"}}}, "must be one of disabled|token"),
+        ({**cluster, "spec": {**cluster["spec"], "rayVersion": 2.6}}, "spec.rayVersion must be string"),
+        ({**cluster, "kinds": ""}, "there is no kinds"),
+    ):
+        assert any(sentence in each for each in wrong_keys(value, "", fields)), sentence
+
+
+def groups(cluster: dict[str, Any]) -> list[dict[str, Any]]:
+    return [cluster["spec"]["headGroupSpec"], *cluster["spec"]["workerGroupSpecs"]]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_ray_pods_follow_their_schema(number: int) -> None:
+    template = groups(cluster_manifests()[0])[number]["template"]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {**template["metadata"], "name": "pod"}}
+    kubernetes_validate.validate({**pod, "spec": template["spec"]}, kubernetes_validate.latest_version(), strict=True)
+
+
+def test_ray_cluster_refers_to_what_the_other_manifests_and_the_page_make() -> None:
+    found = cluster_manifests()
+    made = {(each["kind"], each["metadata"]["name"]) for each in manifests()}
+    assert {each["metadata"]["namespace"] for each in found} == {"rewindow"}
+    for name in values(found, "claimName"):
+        assert ("PersistentVolumeClaim", name) in made
+    for name in {*values(found, "secretName"), *(each["name"] for each in values(found, "secretKeyRef"))}:
+        assert f"kubectl -n rewindow create secret generic {name} " in OPERATIONS
+    labels = {group["template"]["metadata"]["labels"]["app"] for group in groups(found[0])} | {"postgresql"}
+    for selector in (*values(found, "matchLabels"), *values(found, "selector")):
+        assert selector.get("app", "postgresql") in labels
+    text = (DEPLOY / "raycluster.yaml").read_text(encoding="utf-8")
+    assert importlib.metadata.version("ray") == found[0]["spec"]["rayVersion"]
+    command = re.search(r"exec rewindow-acp ((?:.|\n)*?)\n\s+env:", text)
+    assert command is not None
+    options = command[1].replace("\\", "").split()
+    done = subprocess.run(
+        [Path(sys.executable).parent / "rewindow-acp", *options], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("rewindow-acp: cannot use /etc/tls/tls.pem and /etc/tls/tls.pem for TLS: ")
 
 
 def test_manifests_refer_to_each_other_or_to_what_the_page_makes() -> None:
@@ -107,7 +213,7 @@ def test_manifests_refer_to_each_other_or_to_what_the_page_makes() -> None:
         assert f"kubectl -n rewindow create configmap {each['name']} " in OPERATIONS
 
 
-@pytest.mark.parametrize("name", ["Dockerfile", "compose.yaml", "kubernetes.yaml"])
+@pytest.mark.parametrize("name", ["Dockerfile", "compose.yaml", "kubernetes.yaml", "raycluster.yaml"])
 def test_settings_exist(name: str) -> None:
     known = {row.variable for row in SETTINGS} | OWN
     assert set(re.findall(r"\bREWINDOW_[A-Z_]+\b", (DEPLOY / name).read_text(encoding="utf-8"))) <= known
