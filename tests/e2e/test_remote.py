@@ -39,7 +39,7 @@ from tests.support.remote import (
     revoke,
     serving,
 )
-from tests.support.scripts import asks_permission, scripted
+from tests.support.scripts import asks_permission, runs, scripted
 from tests.support.transcripts import selected
 
 pytestmark = pytest.mark.anyio
@@ -487,6 +487,8 @@ async def test_an_agent_that_nobody_uses_ends_and_comes_back(tmp_path: Path) -> 
         async with over_websocket(server, token) as client:
             session = await client.open(tmp_path)
             await client.prompt(session, "x = 42")
+            await client.begin_prompt(session, "import time; time.sleep(6); x += 1")  # goes on without a client
+            await client.until(runs)
         agents = psutil.Process(server.process.pid).children()
         assert agents
         await anyio.to_thread.run_sync(psutil.wait_procs, agents, 60)
@@ -495,7 +497,7 @@ async def test_an_agent_that_nobody_uses_ends_and_comes_back(tmp_path: Path) -> 
             await again.initialize()
             await again.load(session, tmp_path)
             assert await again.prompt(session, "x + 1") == "end_turn"
-            assert again.text().endswith("43")
+            assert again.text().endswith("44")
     assert server.log == []
 
 
