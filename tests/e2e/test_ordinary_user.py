@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
 import pytest
+
+from tests.support.remote import python_for_all
 
 pytestmark = pytest.mark.slow
 ROOT: Final = Path(__file__).parents[2]
@@ -30,22 +31,11 @@ ATTACKS: Final = (
 )
 
 
-SHOWING: Final = """
-closed=$1 prefix=$2; shift 2; held=$(mktemp -d)
-mount --bind "$closed" "$held" && mount -t tmpfs -o mode=755 tmpfs "$closed" && mkdir -p "$prefix" || exit 1
-mount --bind "$held${prefix#"$closed"}" "$prefix" && umount "$held" && rmdir "$held" && exec "$@"
-"""
-"""In a file tree of its own, the directory that keeps others from Python holds nothing but that, for everybody."""
-
-
 def _without_rights(home: Path) -> tuple[str, ...]:
     """How a command is started by nobody, also where Python is in the home directory of root."""
     nobody = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
     os.chown(home, NOBODY, NOBODY)
-    closed = [each for each in Path(sys.base_prefix).parents if not each.stat().st_mode & stat.S_IXOTH]
-    if not closed:
-        return nobody
-    return ("unshare", "--mount", "sh", "-c", SHOWING, "sh", str(closed[-1]), sys.base_prefix, *nobody)
+    return (*python_for_all(), *nobody)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="they run as an ordinary user anyway")

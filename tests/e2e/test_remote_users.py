@@ -7,7 +7,6 @@ import os
 import pwd
 import shutil
 import stat
-import sys
 import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -19,9 +18,17 @@ import anyio
 import httpx
 import pytest
 
-from tests.e2e.test_ordinary_user import SHOWING
 from tests.support.postgresql import running
-from tests.support.remote import Server, add_token, bearer, forget_connections, over_http, over_websocket, serving
+from tests.support.remote import (
+    Server,
+    add_token,
+    bearer,
+    forget_connections,
+    over_http,
+    over_websocket,
+    python_for_all,
+    serving,
+)
 from tests.support.scripts import scripted
 
 forgotten = pytest.fixture(autouse=True)(forget_connections)
@@ -77,12 +84,6 @@ def _place() -> Iterator[Path]:
         shutil.rmtree(base)
 
 
-def _prefix() -> tuple[str, ...]:
-    """What shows root's Python to all accounts, where it is in root's home."""
-    closed = [each for each in Path(sys.base_prefix).parents if not each.stat().st_mode & stat.S_IXOTH]
-    return ("unshare", "--mount", "sh", "-c", SHOWING, "sh", str(closed[-1]), sys.base_prefix) if closed else ()
-
-
 PROBE = """
 import glob, os, re, socket
 found = []
@@ -136,7 +137,7 @@ def world() -> Iterator[World]:
         model = scripted(base, {"statement": f"{world.probe}\nprint(text)"}, {"text": "Probed."})
         (base / "replies.jsonl").chmod(0o644)
         environ = {"PGPASSWORD": PASSWORD}
-        with serving(world.state, "--model", model, environ=environ, prefix=_prefix()) as world.server:
+        with serving(world.state, "--model", model, environ=environ, prefix=python_for_all()) as world.server:
             anyio.run(_prepare, world)
             yield world
 
@@ -412,7 +413,7 @@ async def test_users_of_one_database_see_their_own_sessions() -> None:
         tokens = {name: add_token(base / "served", name, name) for name in (ANN, BOB)}
         database.directory.chmod(0o711)
         environ = {"REWINDOW_STORE": database.new_database()}
-        with serving(base / "served", environ=environ, prefix=_prefix()) as server:
+        with serving(base / "served", environ=environ, prefix=python_for_all()) as server:
             await _use_database(server, tokens, homes, str(database.directory))
 
 
