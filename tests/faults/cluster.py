@@ -167,6 +167,7 @@ _EXPECTED_REFUSALS: Final = (
     "took it over",
     "not saved",
     "is being opened",
+    "is closed; load it again",
     "cannot be",
 )
 
