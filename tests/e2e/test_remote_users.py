@@ -381,7 +381,7 @@ def test_each_host_runs_under_its_own_account(world: World) -> None:
 async def test_no_host_is_readable_for_its_account_while_it_starts() -> None:
     with _place() as base:
         home, token = _owned(base / BOB, BOB), add_token(base / "served", BOB, BOB)
-        with serving(base / "served", environ={"PGPASSWORD": PASSWORD}, prefix=_prefix()) as server:
+        with serving(base / "served", environ={"PGPASSWORD": PASSWORD}, prefix=python_for_all()) as server:
             seen: list[tuple[int, int]] = []
             over = threading.Event()
             watching = threading.Thread(target=_watch_hosts, args=(server.process.pid, seen, over))
