@@ -178,6 +178,10 @@ def test_ray_cluster_refers_to_what_the_other_manifests_and_the_page_make() -> N
         assert ("PersistentVolumeClaim", name) in made
     for name in {*values(found, "secretName"), *(each["name"] for each in values(found, "secretKeyRef"))}:
         assert f"kubectl -n rewindow create secret generic {name} " in OPERATIONS
+    for group in groups(found[0]):
+        (container,) = group["template"]["spec"]["containers"]
+        closed, _, _ = group["rayStartParams"]["temp-dir"].rpartition("/")
+        assert f"mkdir -p -m 700 {closed}" in container["args"][0]
     labels = {group["template"]["metadata"]["labels"]["app"] for group in groups(found[0])} | {"postgresql"}
     for selector in (*values(found, "matchLabels"), *values(found, "selector")):
         assert selector.get("app", "postgresql") in labels
