@@ -65,7 +65,7 @@ async def loaded(server: Server, token: str, session: str, work: Path) -> AsyncI
     with anyio.fail_after(SECONDS):
         while True:
             with suppress(TimeoutError, NoAnswerError, OSError, httpx.HTTPError):
-                async with over_websocket(server, token, open_timeout=30) as client:
+                async with over_websocket(server, token, open_timeout=SECONDS) as client:
                     await client.initialize()
                     params = {"sessionId": session, "cwd": str(work), "mcpServers": []}
                     response = await client.response(await client.begin("session/load", params))
@@ -78,7 +78,10 @@ async def loaded(server: Server, token: str, session: str, work: Path) -> AsyncI
 
 async def test_two_servers_reach_one_agent(world: World, tmp_path: Path) -> None:
     one, other = world.servers
-    async with over_websocket(one, world.token) as client, over_websocket(other, world.token) as second:
+    async with (
+        over_websocket(one, world.token, open_timeout=SECONDS) as client,
+        over_websocket(other, world.token, open_timeout=SECONDS) as second,
+    ):
         session = await client.open(tmp_path)
         await client.prompt(session, "x = 42")
         await second.initialize()
@@ -98,7 +101,7 @@ async def test_a_connection_of_another_server_is_unknown(world: World) -> None:
 
 
 async def test_two_servers_open_one_session_at_once(world: World, tmp_path: Path) -> None:
-    async with over_websocket(world.servers[0], world.token) as client:
+    async with over_websocket(world.servers[0], world.token, open_timeout=SECONDS) as client:
         session = await client.open(tmp_path)
         await client.prompt(session, "x = 42")
     (host,) = world.cluster.hosts()
@@ -119,7 +122,7 @@ async def test_two_servers_open_one_session_at_once(world: World, tmp_path: Path
 
 async def test_a_session_goes_on_on_another_node(world: World, tmp_path: Path) -> None:
     server = world.servers[0]
-    async with over_websocket(server, world.token) as client:
+    async with over_websocket(server, world.token, open_timeout=SECONDS) as client:
         session = await client.open(tmp_path)
         await client.prompt(session, "x = 42")
         (host,) = world.cluster.hosts()
@@ -134,7 +137,7 @@ async def test_a_session_goes_on_on_another_node(world: World, tmp_path: Path) -
 
 
 async def test_a_host_that_was_stopped_is_replaced_and_writes_nothing(world: World, tmp_path: Path) -> None:
-    async with over_websocket(world.servers[0], world.token) as sleeper:
+    async with over_websocket(world.servers[0], world.token, open_timeout=SECONDS) as sleeper:
         session = await sleeper.open(tmp_path)
         await sleeper.prompt(session, "x = 42")
         (host,) = world.cluster.hosts()
@@ -144,7 +147,7 @@ async def test_a_host_that_was_stopped_is_replaced_and_writes_nothing(world: Wor
 
 
 async def test_a_node_that_was_stopped_writes_nothing_and_leaves_nothing(world: World, tmp_path: Path) -> None:
-    async with over_websocket(world.servers[0], world.token) as sleeper:
+    async with over_websocket(world.servers[0], world.token, open_timeout=SECONDS) as sleeper:
         session = await sleeper.open(tmp_path)
         await sleeper.prompt(session, "x = 42")
         await sleeper.begin_prompt(session, "import time; time.sleep(1); x = 0")
@@ -202,7 +205,7 @@ def stored(address: str, session: str) -> list[tuple[str, str]]:
 
 
 async def test_an_agent_that_nobody_uses_ends_and_comes_back(world: World, tmp_path: Path) -> None:
-    async with over_websocket(world.servers[0], world.token) as client:
+    async with over_websocket(world.servers[0], world.token, open_timeout=SECONDS) as client:
         session = await client.open(tmp_path)
         await client.prompt(session, "x = 42")
     with anyio.fail_after(SECONDS):
@@ -230,7 +233,7 @@ async def test_sessions_outlive_the_cluster_of_a_lost_head(world: World, tmp_pat
     world.stack.close()
     with ExitStack() as stack:
         server = world.serve(stack, code=1)
-        async with over_websocket(server, world.token) as client:
+        async with over_websocket(server, world.token, open_timeout=SECONDS) as client:
             session = await client.open(tmp_path)
             await client.prompt(session, "x = 42")
             await anyio.to_thread.run_sync(world.cluster.head.kill)
