@@ -23,7 +23,7 @@ from tests.faults.judge import Evidence, Prompt, read_log, violations
 from tests.faults.world import SECONDS, Recorded, Told
 from tests.support import mcp_server
 from tests.support.agents import NoAnswerError
-from tests.support.llm_server import Answer, LlmServer, chunk, llm_server, sse
+from tests.support.llm_server import Answer, Asked, LlmServer, chunk, llm_server, sse
 from tests.support.scripts import assert_gone, family, kill_each
 
 _PATIENCE: Final = 2.0
@@ -39,6 +39,20 @@ def _statement(source: str) -> tuple[bytes, ...]:
 
 
 _TEXT: Final = (sse(chunk(content="Done.")), sse(chunk("stop")), sse("[DONE]"))
+
+
+def runs(text: str, source: str) -> Callable[[Asked], Answer]:
+    """Answers for a turn with this prompt: its first call runs the statement, and every other one gets plain text.
+
+    A call may also ask for a summary, which offers no tools, or be a late one of the turn before.
+    """
+    left = [Answer(pieces=_statement(source))]
+
+    def answer(asked: Asked) -> Answer:
+        is_turn = "tools" in asked.body and text in json.dumps(asked.body["messages"])
+        return left.pop() if is_turn and left else Answer(pieces=_TEXT)
+
+    return answer
 
 
 def _provider_faults(right: tuple[bytes, ...]) -> dict[str, Answer]:
@@ -112,8 +126,7 @@ class _Session:
 
     def _ordinary(self, number: int, when: str) -> list[str]:
         self.acts[f"{number}"] = (1, 1)
-        answers = [Answer(pieces=_statement(self.mark(number)))]
-        self.served.answering = lambda _: answers.pop() if answers else Answer(pieces=_TEXT)
+        self.served.answering = runs(f"turn {number}", self.mark(number))
         reason = self.prompt(f"turn {number}", self.session, SECONDS)
         return [] if reason == "end_turn" else [f"alive: {when}, a turn ended with {reason}"]
 
@@ -125,10 +138,10 @@ class _Session:
         tool = word if word in ("slow", "leave") else "add_one"
         source = f"try: r = test.{tool}({'n=1' if tool == 'add_one' else ''})\nexcept Exception as e: r = str(e)"
         wrong: list[str] = []
-        for each, patience in ((source, _PATIENCE), ("y = 6 * 7", SECONDS)):
-            answers = [Answer(pieces=_statement(each))]
-            self.served.answering = lambda _, answers=answers: answers.pop() if answers else Answer(pieces=_TEXT)
-            reason = self.prompt(f"server {number} {word}", own, patience)
+        for each, when, patience in ((source, "with", _PATIENCE), ("y = 6 * 7", "after", SECONDS)):
+            text = f"turn {when} server {number} {word}"
+            self.served.answering = runs(text, each)
+            reason = self.prompt(text, own, patience)
             if patience == SECONDS and reason != "end_turn":
                 wrong.append(f"alive: with an MCP server that was {word}, a turn ended with {reason}")
         self.agent.call("session/close", {"sessionId": own}, seconds=SECONDS)
