@@ -24,6 +24,12 @@ def world(tmp_path: Path) -> Iterator[World]:
         pytest.skip(f"no file system can be mounted here: {error}")
 
 
+def test_file_that_a_killed_statement_left_alone_is_as_soft_as_before() -> None:
+    act = Act("", steps=({"a": b"1"}, {"b": b"1"}, {"c": None}))
+    assert act.written({"a": b"1", "b": b"0", "c": b"0"}) == {"a"}
+    assert act.written({"a": b"1", "b": b"1"}) == {"a", "b", "c"}
+
+
 def project(world: World) -> dict[str, bytes]:
     return {path: data for path, data in world.files().items() if path != ".gitignore"}
 

@@ -62,6 +62,10 @@ class Act:
     files: Files | None = None
     """The files after an undo or a redo."""
 
+    def written(self, found: Files) -> set[str]:
+        """The paths that have a content of the act: it may have been killed before it came to the others."""
+        return {path for step in self.steps for path, data in step.items() if found.get(path) == data}
+
 
 @dataclass
 class Moment:
@@ -269,14 +273,14 @@ class World:
 
     def settle(self, act: Act, states: Sequence[Files], *, is_certain: bool) -> list[str]:
         """Compare the files, and take over what the act has done. Returns what is wrong."""
-        soft = frozenset(self.soft)
+        soft, found = frozenset(self.soft), self.files()
         if act.soft:
             changed = {path for step in act.steps for path in step}
             self.soft |= changed
             if not is_certain:
                 self.tainted |= changed
         else:
-            self.soft -= {path for step in act.steps for path in step}
+            self.soft -= act.written(found)
         verdict, log = read_log(self.state / "sessions.db", self.session)
         if act.kind == "rewind" and not is_certain:
             self.tainted |= self._named(states)
@@ -286,7 +290,6 @@ class World:
             allowed = states[1:] if now == act.target else states[:1]
         if not is_certain and act.kind == "statement" and now == before:
             allowed = states[:1]
-        found = self.files()
         wrong = violations(self.only(Evidence(files=found, allowed=allowed)), ["files"])
         wrong += [] if verdict == "ok" else [f"log: {verdict}"]
         match act.kind:
