@@ -16,7 +16,7 @@ first event. `EventLog` owns a `Branches`; `path_of` is for logs that no `EventL
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, TypeVar
 
 from msgspec import Struct
@@ -27,7 +27,7 @@ from ..core.text import cut_line, printable
 from .events import BranchEvent, ConversationEvent, Event
 from .events.conversation import RunStop, ToolCall, ToolResult
 from .events.execution import ExecutionFinished, StatementRecorded
-from .events.going_back import BranchCreated, HeadMoved
+from .events.going_back import BranchCreated, EditBegun, HeadMoved
 from .events.session import PromptQueued
 
 E = TypeVar("E", bound=Event)
@@ -194,6 +194,29 @@ def end_of(branch: Branch, branches: Branches, events: Sequence[Event]) -> Seq:
         return Seq(len(events))
     own = (event.seq for event in reversed(events) if event.branch_id == branch.name)
     return Seq(next(own, branch.before - 1) + 1)
+
+
+def left_by_edit(events: Iterable[Event]) -> BranchId | None:
+    """Return the branch that an edit without an end has left, or None. `events` are a log's, the newest first.
+
+    If all its statements have ended, only the end of its run is missing.
+    """
+    ended, begun = 0, None
+    for event in events:
+        match event:
+            case ExecutionFinished():
+                ended += 1
+            case EditBegun(statements=statements) if ended < statements:
+                begun = event
+            case HeadMoved(left=left) if begun is not None:
+                return left
+            case HeadMoved() | EditBegun():
+                return None
+            case RunStop() if begun is None:
+                return None
+            case _:
+                pass
+    return None
 
 
 def _behind(path: Sequence[Event]) -> Seq:

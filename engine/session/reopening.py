@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from ..core.domain import is_inside
 from ..core.errors import InvalidRequestError, StoreError
-from ..core.ids import MAIN_BRANCH, EventId, Seq, SessionId
+from ..core.ids import MAIN_BRANCH, BranchId, EventId, Seq, SessionId
 from ..core.mcp_servers import McpServer
 from ..core.text import printable
-from ..log.branches import path_of
+from ..log.branches import left_by_edit, path_of
 from ..log.events import Event
 from ..log.events.codec import encode
 from ..log.events.execution import ExecutionStarted, ValuesDropped, ValuesKept
@@ -112,7 +112,9 @@ async def reopen(
     if journal.failure is not None:  # read-only
         return Session(parts)
     settled = [*await _settle(parts), *await _finish_rewind(parts)]
+    left = left_by_edit(reversed(parts.log.events))
     appended = [*settled, *repair(parts.log, parts.timeline), *enforce_view(parts.log, parts.view.warning)]
+    appended += _leave_edit(parts, left)
     appended += [parts.log.at(parts.log.append(event)) for event in newly_named(parts)]
     if appended:
         await journal.durable(appended[-1].seq)
@@ -154,6 +156,16 @@ async def _finish_rewind(parts: SessionParts) -> Sequence[Event]:
         from .past.rewinding import finish_rewind  # few loads need it
 
         await finish_rewind(parts, begun)
+    return parts.log.since(start)
+
+
+def _leave_edit(parts: SessionParts, left: BranchId | None) -> Sequence[Event]:
+    """Go back to the branch that an interrupted edit left, if one did; return what it appended."""
+    start = len(parts.log)
+    if left is not None:
+        from .past.rewinding import leave_edit  # few loads need it
+
+        leave_edit(parts, left)
     return parts.log.since(start)
 
 

@@ -457,6 +457,12 @@ class Rewinder:
         return await anyio.to_thread.run_sync(self._files.without_protected, found) if spares_protected else found
 
 
+def leave_edit(parts: SessionParts, left: BranchId) -> None:
+    """Go back from an edit during which the session's last process died, as after a cancel. Files stay as they are."""
+    if parts.log.branches.named(left) is not None:  # an imported log may name any
+        move_head(parts.log, parts.timeline, parts.view, Destination(left, Seq(0), 0))
+
+
 async def finish_rewind(parts: SessionParts, begun: RewindBegun) -> None:
     """Finish a rewind during which the session's last process died."""
     records = str(parts.settings.state_dir / temporary_files.FOLDER)

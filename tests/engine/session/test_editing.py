@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from engine import PermissionAnswer, Session, Store
 from engine.core.clock import SystemClock
@@ -16,7 +17,8 @@ from engine.core.ids import SessionId
 from engine.log.cycles import cycles_of
 from engine.log.events import Event
 from engine.log.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
-from engine.log.events.execution import EffectAnswered, ExecutionStarted, FileWritten
+from engine.log.events.execution import EffectAnswered, ExecutionFinished, ExecutionStarted, FileWritten
+from engine.log.events.going_back import EditBegun
 from engine.log.events.session import EnvironmentRestored
 from engine.log.permissions import StatementSubject
 from engine.log.store.memory import MemoryStore
@@ -180,6 +182,34 @@ async def test_a_cancelled_edit_goes_back_to_where_it_was(opened: Opened) -> Non
         assert [event.aside for event in asked] == [True]
         stops: list[Event] = [event for event in session.path if isinstance(event, RunStop)]
         assert len(stops) == len(STATEMENTS) + 2
+
+
+class Killed(MemoryStore):
+    """Keeps what was committed before its process died."""
+
+    def kill(self, session_id: SessionId, committed: int) -> None:
+        del self._events[session_id][committed:]
+        self._rows[session_id] = replace(self._rows[session_id], events=committed)
+
+
+@pytest.mark.parametrize(("last", "branch"), [("begun", "main"), ("first", "main"), ("all", "b1")])
+async def test_killed_edit_goes_back_unless_all_has_run(tmp_path: Path, last: str, branch: str) -> None:
+    store = Killed(SystemClock())
+    async with sessions_of(tmp_path, store, environments=HollowEnvironment) as sessions:
+        session = await sessions.create(str(tmp_path))
+        for source in ("x = 1", "y = 2"):
+            await session.accept(source).end()
+        assert (await session.edit(1, "x = 3")).branch == "b1"
+        (begun,) = [event.seq for event in session.path if isinstance(event, EditBegun)]
+        ended = [event.seq for event in session.path if isinstance(event, ExecutionFinished) and event.seq > begun]
+    store.kill(session.session_id, {"begun": begun, "first": ended[0], "all": ended[1]}[last] + 1)
+    for _ in range(2):
+        async with sessions_of(tmp_path, store, environments=HollowEnvironment) as sessions:
+            session = await sessions.load(session.session_id)
+            assert [row.name for row in session.branches if row.is_active] == [branch]
+            sources = [cell.statement.source for cell in session.cells]
+            assert sources == (["x = 1", "y = 2"] if branch == "main" else ["x = 3", "y = 2"])
+            assert not cycles_of(session.path).anomalies
 
 
 async def test_a_lost_worker_ends_an_edit_where_it_is(opened: Opened) -> None:
