@@ -69,6 +69,8 @@ def _record(records: str, name: str, path: str) -> int | None:
                     os.write(descriptor, os.fsencode(path))
                     return descriptor
             except OSError:
+                with contextlib.suppress(OSError):
+                    os.unlink(place)
                 os.close(descriptor)
                 raise
             os.close(descriptor)

@@ -81,6 +81,15 @@ def test_one_that_cannot_be_removed_stays_on_record(
     assert not (tmp_path / name).exists()
 
 
+def test_failed_record_is_removed(tmp_path: Path, records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", write)
+    with recorded(str(records), str(tmp_path)):
+        assert list(records.iterdir()) == []
+
+
 def test_without_a_records_directory_files_are_named_too(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for records in (None, str(tmp_path / "file" / "writing")):
