@@ -17,18 +17,24 @@ import traceback
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from tests.faults import peers
-from tests.faults.episode import Result, run
+from tests.faults.episode import Kind, Result, run
 from tests.faults.filesystem import why_not
 from tests.faults.power import Loss, Recording, lose_power
+from tests.faults.remote import RemoteWorld
 from tests.faults.served import ServedWorld
 from tests.faults.world import Counts, World
+from tests.support.postgresql import installations, running
 
 _EPISODE_SECONDS = 60.0
 _PEERS_EVERY = 5
 """Of so many episodes one has faults of providers and MCP servers instead, and one is of `rewindow-mcp`."""
+_REMOTE_EVERY = 10
+"""And of so many one has its sessions in PostgreSQL, where that is installed."""
 _SHOWN_STEPS = 6
 
 
@@ -112,12 +118,20 @@ def _played(seed: int, seconds: float, keep: Path | None) -> Result:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         if seed % _PEERS_EVERY == 0:
             return peers.run(Path(folder), seed, seconds)
-        kind = ServedWorld if seed % _PEERS_EVERY == 1 else World
-        result, recording = run(Path(folder), seed, seconds, kind=kind)
+        with ExitStack() as stack:
+            result, recording = run(Path(folder), seed, seconds, kind=_kind(seed, stack))
     if keep is not None and result.loss is not None and recording is not None:
         keep.mkdir(parents=True, exist_ok=True)
         (keep / f"{seed}.recording").write_bytes(pickle.dumps((recording, result.loss)))
     return result
+
+
+def _kind(seed: int, stack: ExitStack) -> Kind:
+    if seed % _PEERS_EVERY == 1:
+        return ServedWorld
+    if seed % _REMOTE_EVERY == 2 and (version := next(iter(installations()), None)):
+        return partial(RemoteWorld, stack.enter_context(running(version)))
+    return World
 
 
 if __name__ == "__main__":

@@ -13,13 +13,14 @@ import json
 import signal
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Literal
 
 import psutil
 
 from tests.faults.filesystem import Fault
+from tests.faults.remote import RemoteWorld
 from tests.faults.story import next_hit
-from tests.faults.world import SECONDS, Act, Done, World
+from tests.faults.world import MARKS, SECONDS, Act, Done, World
 from tests.support.agents import NoAnswerError
 from tests.support.scripts import family
 
@@ -150,6 +151,7 @@ def fail(world: World) -> list[str]:
     request = world.start(act)
     done = world.wait(request)
     world.counts.failed_operations += world.disk.came()
+    world.may_be_swept = True
     world.disk.arm(None)
     return _settled(world, act, states, done)
 
@@ -168,6 +170,74 @@ def cancel(world: World) -> list[str]:
         world.disk.go()
     world.disk.arm(None)
     world.counts.wire += 1
+    return _after(world, act, states, request, None)
+
+
+# --- other programs with the same state ------------------------------------------------------------------------------
+
+
+def kill_beside(world: World) -> list[str]:
+    """A kill, while another agent works with the same state: that one must not notice."""
+    session, agent = world.another()
+    mark = str(world.number())
+    world.acts[mark] = (0, 1)
+    request = agent.begin_prompt(session, f'b = bash("echo {mark} >> {MARKS}")')
+    wrong = kill(world)
+    response = agent.response(request, SECONDS)
+    if response.get("result", {}).get("stopReason") != "end_turn":
+        return [*wrong, f"alive: a turn beside a kill ended with {response}"]
+    world.acts[mark] = (1, 1)
+    return wrong
+
+
+def copy(world: World) -> list[str]:
+    """Export the session, import the copy and collect garbage, of which one is killed: all or nothing is there."""
+    number = world.number()
+    file, name = world.base / f"export{number}.jsonl", f"copy{number}"
+    steps: tuple[tuple[tuple[str, ...], Callable[[], bool]], ...] = (
+        (("export", world.session, "--output", str(file)), file.exists),
+        (("import", str(file), "--as", name), lambda: name in world.logs()[1]),
+        (("gc", "--older-than", "30d"), lambda: False),
+    )
+    hit = world.chance.choice(steps)
+    for step in steps:
+        arguments, is_done = step
+        if step is hit:
+            world.counts.kills += world.program(*arguments, patience=world.chance.uniform(0.2, 1.5)) is None
+        if not is_done() and world.program(*arguments) != 0:
+            return [f"alive: {arguments} failed: {world.errors[-1]!r}"]
+    again = file.with_suffix(".again")
+    world.program("export", world.session, "--output", str(again))
+    if (found := file.read_bytes()) != (whole := again.read_bytes()):
+        return [f"files: the export has {len(found)} bytes, and must have {len(whole)}"]
+    world.errors.append(found)  # a place where secrets must not be
+    world.keep(name)
+    return world.look_at_others()
+
+
+# --- a database that fails ------------------------------------------------------------------------------------------
+
+
+def drop_connections(world: World) -> list[str]:
+    """The database ends all connections during an act."""
+    return _database_fault(world, "drop")
+
+
+def crash_database(world: World) -> list[str]:
+    """The server crashes during an act, and is started again."""
+    return _database_fault(world, "crash")
+
+
+def _database_fault(world: World, does: Literal["drop", "crash"]) -> list[str]:
+    assert isinstance(world, RemoteWorld)
+    act = next_hit(world)
+    states = world.states(act)
+    request = world.start(act)
+    with contextlib.suppress(NoAnswerError):
+        for _ in range(world.chance.randrange(6)):
+            world.agent.next(world.chance.uniform(0.001, 0.1))
+    world.drop() if does == "drop" else world.crash()
+    world.counts.database += 1
     return _after(world, act, states, request, None)
 
 
@@ -286,6 +356,8 @@ FAULTS: Final[tuple[tuple[int, Callable[[World], list[str]]], ...]] = (
     (8, fail),
     (2, cancel),
     (4, break_wire),
+    (2, kill_beside),
+    (1, copy),
 )
 """Each with its weight."""
 
@@ -293,6 +365,8 @@ FAULTS: Final[tuple[tuple[int, Callable[[World], list[str]]], ...]] = (
 def next_fault(world: World) -> tuple[str, list[str]]:
     """Draw a fault, and let it come. Returns its name and what is wrong afterwards."""
     able = [each for each in FAULTS if world.has_commands or each[1] in (kill, stop, fail)]
+    if isinstance(world, RemoteWorld):
+        able += [(4, drop_connections), (3, crash_database)]
     weights, faults = zip(*able, strict=True)
     (fault,) = world.chance.choices(faults, weights)
     return fault.__name__, fault(world)

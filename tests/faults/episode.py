@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.faults.breaking import next_fault
+from tests.faults.filesystem import Mounted
 from tests.faults.power import Loss, Recording, lose_power
 from tests.faults.story import next_act
 from tests.faults.world import Counts, World, opened
@@ -19,6 +20,10 @@ from tests.faults.world import Counts, World, opened
 _RESTARTS_EVERY = 20
 """On one of so many disks after a power loss the agent is started, which takes seconds; all are judged as they are."""
 _RESTARTS_IN_REWINDS_EVERY = 3
+
+
+Kind = Callable[[Path, random.Random, Mounted | None], World]
+"""Makes a world on a file system."""
 
 
 @dataclass
@@ -33,7 +38,7 @@ class Result:
 
 
 def run(
-    folder: Path, seed: int, seconds: float, *, losses: int = 1 << 30, kind: type[World] = World
+    folder: Path, seed: int, seconds: float, *, losses: int = 1 << 30, kind: Kind = World
 ) -> tuple[Result, Recording | None]:
     """Play one episode of about so many seconds: half of the time for the story, the rest for power losses.
 
@@ -44,12 +49,13 @@ def run(
         began = time.monotonic()
         result.counts = world.counts
         story = _Story(world, result)
-        while not result.wrong and time.monotonic() < began + seconds / 2:
+        story_seconds = seconds / 2 if world.has_power_losses else seconds
+        while not result.wrong and time.monotonic() < began + story_seconds:
             story.go_on()
         if not result.wrong:
             result.wrong += world.end()
             result.wrong += world.last_look()
-        if result.wrong:
+        if result.wrong or not world.has_power_losses:
             return result, None
         recording = Recording.of(world, folder / "operations")
     left = losses

@@ -7,19 +7,13 @@ for each thing that is wrong. The story that collects the evidence is in `story`
 
 from __future__ import annotations
 
-import json
-import sqlite3
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 Message = dict[str, Any]
 Files = Mapping[str, bytes]
-TEMPORARY: Final = (".rewindow-", ".tmp")
 _ENDED: Final = {"completed": "ok", "failed": "error"}
 
 
@@ -30,7 +24,10 @@ class Expected:
         self.files: Files = dict(files)
         self.after: list[Files] = [self.files]
         """The files after each statement of the active branch; first those before all of them."""
-        self._undone: list[tuple[Files, Files]] = []
+        self.before: list[Files] = []
+        """The files before each statement."""
+        self.undone: Files | None = None
+        """The files that a redo brings back."""
 
     def changed(self, *steps: Mapping[str, bytes | None]) -> list[Files]:
         """The states that a statement with these steps goes through: the first is that before it, the last after it."""
@@ -42,20 +39,27 @@ class Expected:
 
     def ran(self, files: Files) -> None:
         """A statement has ended, and left these files."""
-        self.files = files
+        self.before.append(self.files)
         self.after.append(files)
+        self.files, self.undone = files, None
 
-    def back_to(self, statement: int) -> Files:
-        """The files after that statement."""
-        return self.after[statement]
+    def edited(self, files: Files) -> None:
+        """Another statement has run in place of the last one."""
+        self.before[-1], self.after[-1] = self.files, files
+        self.files, self.undone = files, None
+
+    def last_change(self) -> tuple[Files, Files] | None:
+        """The files before and after the last statement that changed some."""
+        pairs = zip(reversed(self.before), reversed(self.after[1:]), strict=True)
+        return next((pair for pair in pairs if pair[0] != pair[1]), None)
+
+    def undid(self, files: Files, undone: Files | None) -> None:
+        """An undo or a redo has left these files; a redo now brings back the others."""
+        self.files, self.undone = files, undone
 
     def went_back(self, statement: int) -> None:
-        del self.after[statement + 1 :]
-        self.files = self.after[-1]
-
-    def set(self, files: Files) -> None:
-        """An undo or a redo has left these files; the statements are the same."""
-        self.files = files
+        del self.after[statement + 1 :], self.before[statement:]
+        self.files, self.undone = self.after[-1], None
 
 
 @dataclass
@@ -91,38 +95,14 @@ class Evidence:
     traces: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     """All bytes that were stored, sent or printed, by the place."""
     secrets: Sequence[bytes] = ()
-
-
-def read_log(database: Path, session: str) -> tuple[str, list[Message]]:
-    """The verdict of SQLite and the events of the session, as another program reads them."""
-    try:
-        with closing(sqlite3.connect(database)) as opened:
-            verdict = "; ".join(row[0] for row in opened.execute("PRAGMA integrity_check"))
-            rows = opened.execute("SELECT json FROM events WHERE session = ? ORDER BY seq", (session,)).fetchall()
-            return verdict, [json.loads(text) for (text,) in rows]
-    except (sqlite3.Error, ValueError) as error:
-        return f"{type(error).__name__}: {error}", []
-
-
-def stored_bytes(state: Path) -> dict[str, bytes]:
-    """All bytes below the directory, and the contents that the database keeps compressed."""
-    found = {str(path.relative_to(state)): path.read_bytes() for path in state.rglob("*") if path.is_file()}
-    for path in state.glob("*.db"):
-        with closing(sqlite3.connect(path)) as opened:
-            tables = [row[0] for row in opened.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-            for table in tables:
-                for number, row in enumerate(opened.execute(f"SELECT * FROM {table}")):
-                    for value in row:
-                        if isinstance(value, bytes):
-                            found[f"{path.name} {table} {number}"] = _unpacked(value)
-    return found
-
-
-def _unpacked(data: bytes) -> bytes:
-    try:
-        return zlib.decompress(data)
-    except zlib.error:
-        return data
+    mode: str = ""
+    """The mode that a load shows."""
+    modes: Collection[str] = ("",)
+    """The modes that it may be."""
+    sessions: Mapping[str, Sequence[Message]] = field(default_factory=dict[str, Sequence[Message]])
+    """The logs of the other sessions: forks and copies."""
+    kept: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How many statements each of them must have."""
 
 
 def active_path(log: Sequence[Message]) -> list[Message]:
@@ -281,6 +261,25 @@ def _answers(evidence: Evidence) -> Iterator[str]:
     yield from (f"request {number} was answered {count} times" for number, count in counts.items() if count > 1)
 
 
+def _mode(evidence: Evidence) -> Iterator[str]:
+    """A load shows the mode that was set."""
+    if evidence.mode not in evidence.modes:
+        yield f"the mode is {evidence.mode}, and must be one of {sorted(evidence.modes)}"
+
+
+def _sessions(evidence: Evidence) -> Iterator[str]:
+    """The other sessions are there, whole, and those that were deleted are not."""
+    for name, wanted in evidence.kept.items():
+        if name not in evidence.sessions:
+            yield f"session {name} is lost"
+        elif (found := statements(evidence.sessions[name])) != wanted:
+            yield f"session {name} has {found} statements, and must have {wanted}"
+    for name, log in evidence.sessions.items():
+        yield from (f"session {name}: {wrong}" for wrong in _log(Evidence(log=log)))
+        if name not in evidence.kept:
+            yield f"session {name} is there, and must not be"
+
+
 RULES: Final[Mapping[str, Callable[[Evidence], Iterator[str]]]] = {
     "acknowledged": _acknowledged,
     "log": _log,
@@ -291,6 +290,8 @@ RULES: Final[Mapping[str, Callable[[Evidence], Iterator[str]]]] = {
     "temporary": _temporary,
     "secrets": _secrets,
     "answers": _answers,
+    "mode": _mode,
+    "sessions": _sessions,
 }
 
 

@@ -19,7 +19,8 @@ from typing import Any, Final
 import psutil
 
 from tests.faults.episode import Result
-from tests.faults.judge import Evidence, Prompt, read_log, violations
+from tests.faults.judge import Evidence, Prompt, violations
+from tests.faults.reading import read_log
 from tests.faults.world import SECONDS, Recorded, Told
 from tests.support import mcp_server
 from tests.support.agents import NoAnswerError

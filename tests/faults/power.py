@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.faults.disk import PROFILES, Operation, Profile, after_power_loss
-from tests.faults.judge import Evidence, Expected, Prompt, read_log, statements, violations
-from tests.faults.world import Act, Moment, Told, World
+from tests.faults.judge import Evidence, Expected, Prompt, statements, violations
+from tests.faults.reading import read_log
+from tests.faults.world import Act, Moment, Told, World, updates_of
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Recording:
         verdict, log = read_log(base / "state" / "sessions.db", self.session)
         return Evidence(
             prompts=[prompt for _, prompt in self.prompts_before(loss)],
-            updates=[each.message["params"]["update"] for each in self.told_before(loss) if "method" in each.message],
+            updates=updates_of(self.session, (each.message for each in self.told_before(loss))),
             log=log,
             database=verdict,
         )
@@ -119,8 +120,10 @@ class Recording:
         world.told = self.told_before(loss)
         world.prompts = self.prompts_before(loss)
         world.session, world.acts, world.tainted = self.session, {}, {*moment.soft, *self.unreachable(loss, world)}
+        world.modes = set(moment.modes)
         wrong = world.restart()
-        wrong = [each for each in wrong if not each.startswith("once:")]  # marks are not synced
+        # Marks are not synced, and nobody counted when the other sessions came and went.
+        wrong = [each for each in wrong if not each.startswith(("once:", "sessions:"))]
         files = world.files()
         _, log = read_log(world.state / "sessions.db", self.session)
         states = moment.states

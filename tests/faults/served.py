@@ -9,7 +9,8 @@ import sqlite3
 from contextlib import closing
 from typing import Final
 
-from tests.faults.judge import Evidence, Message, read_log, violations
+from tests.faults.judge import Evidence, Message, violations
+from tests.faults.reading import read_log
 from tests.faults.world import SECONDS, Done, Recorded, World
 
 _INSTEAD: Final = ("sh", "-c", 'exec "$(dirname "$0")/rewindow-mcp" "$@"')
@@ -55,6 +56,7 @@ class ServedWorld(World):
     def restart(self) -> list[str]:
         """Start the server and use the session. Returns what is wrong."""
         self.counts.restarts += 1
+        self.may_be_swept = False
         self._start()
         response = self._look()
         if "42" not in str(response.get("result")):

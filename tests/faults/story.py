@@ -8,6 +8,7 @@ from typing import Final
 from tests.faults.world import MARKS, Act, World
 
 _PATHS: Final = ("a.txt", "b.txt", "d/c.txt")
+_EDITED: Final = "e.txt"
 _LINES: Final = (1, 30, 30, 4000)
 _COMMANDS: Final = ("/timeline", "/context", "/views", "/tick", "/changes", "/branch", "/sandbox", "/cost")
 
@@ -80,6 +81,44 @@ def _secret(world: World) -> Act:
     return Act(f"print({number}, open({str(path)!r}).read(), flush=True)\nk{number} = open({str(path)!r}).read()")
 
 
+def _undo(world: World) -> Act:
+    """Of the last statement that changed files, or the redo of it."""
+    expected = world.expected
+    if expected.undone is not None:
+        return Act("/redo", "undo", files=expected.undone)
+    change = expected.last_change()
+    if change is None or change[1] != expected.files:
+        return _name(world)
+    changed = {path for path in {*change[0], *change[1]} if change[0].get(path) != change[1].get(path)}
+    if changed & (world.soft | world.tainted):
+        return _name(world)
+    return Act("/undo", "undo", files=change[0])
+
+
+def _edit(world: World) -> Act:
+    """In place of the last statement, if that has changed nothing. It writes a file that no other act writes."""
+    last = len(world.expected.after) - 1
+    if last < 1 or world.expected.before[-1] != world.expected.after[-1]:
+        return _name(world)
+    number = world.number()
+    source = f"/edit {last} --live\n{_seen(_EDITED)}{_written(_EDITED, number, 30)}"
+    return Act(source, "edit", steps=({_EDITED: _content(number, 30)},))
+
+
+def _mode(world: World) -> Act:
+    mode = world.chance.choice(("ask", "auto"))
+    return Act(f"mode {mode}", "mode", method="session/set_mode", params={"modeId": mode})
+
+
+def _fork(world: World) -> Act:
+    """A fork of the session, or the removal of an earlier one: what they share must stay."""
+    if len(world.kept) > 1:
+        name = world.chance.choice(sorted(world.kept))
+        return Act(f"delete {name}", "delete", method="session/delete", params={"sessionId": name})
+    params = {"cwd": str(world.project), "mcpServers": []}
+    return Act("fork", "fork", method="session/fork", params=params)
+
+
 def _command(world: World) -> Act:
     return Act(world.chance.choice(_COMMANDS), "command")
 
@@ -104,18 +143,24 @@ _ACTS: Final[tuple[tuple[int, Callable[[World], Act]], ...]] = (
     (1, _secret),
     (1, _command),
     (4, _rewind),
+    (3, _undo),
+    (2, _edit),
+    (1, _mode),
+    (2, _fork),
 )
 """Each with its weight."""
+_TYPED: Final = (_command, _rewind, _undo, _edit, _mode, _fork)
+"""Those that an MCP client does not have."""
 
 
 def next_act(world: World) -> Act:
     """Draw what happens next."""
-    acts = [each for each in _ACTS if world.has_commands or each[1] not in (_command, _rewind)]
+    acts = [each for each in _ACTS if world.has_commands or each[1] not in _TYPED]
     weights, makers = zip(*acts, strict=True)
     return world.chance.choices(makers, weights)[0](world)
 
 
 def next_hit(world: World) -> Act:
     """Draw an act that a fault is to hit: more often than else one that changes several files."""
-    often = (_rewind, _write_two) if world.has_commands else (_write_two,)
+    often = (_rewind, _write_two, _undo, _fork) if world.has_commands else (_write_two,)
     return world.chance.choice((*often, next_act, next_act))(world)

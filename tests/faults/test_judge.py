@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.judge import RULES, Evidence, Expected, Message, Prompt, read_log, violations
+from tests.faults.judge import RULES, Evidence, Expected, Message, Prompt, violations
+from tests.faults.reading import read_log
 
 
 def event(seq: int, kind: str, **fields: object) -> Message:
@@ -130,6 +131,14 @@ FORGED = {
     "process is left": ("processes", put(processes=["sleep"])),
     "temporary file is left": ("temporary", put(leftovers=[".rewindow-1.tmp"])),
     "secret is stored": ("secrets", put(traces={"log": b"..sk-secret.."})),
+    "mode is another": ("mode", put(mode="ask", modes={"auto"})),
+    "fork is lost": ("sessions", put(kept={"s2": 1})),
+    "fork is shorter": ("sessions", put(kept={"s2": 1}, sessions={"s2": ()})),
+    "deleted session is there": ("sessions", put(sessions={"s2": ()})),
+    "copy has half of a turn": (
+        "sessions",
+        put(kept={"s2": 0}, sessions={"s2": (event(0, "user_message", message_id="m", text="x"),)}),
+    ),
     "request is answered twice": ("answers", put(responses=[{"id": 1}, {"id": 1}])),
 }
 
@@ -156,9 +165,25 @@ def test_expected_files_follow_statements_and_rewinds() -> None:
     assert states == [{"a": b"0"}, {"a": b"1"}, {"b": b"2"}]
     expected.ran(states[-1])
     expected.ran(expected.changed({"c": b"3"})[-1])
-    assert expected.back_to(1) == {"b": b"2"}
+    assert expected.after[1] == {"b": b"2"}
     expected.went_back(1)
     assert (expected.files, len(expected.after)) == ({"b": b"2"}, 2)
+
+
+def test_expected_files_follow_edits_and_undos() -> None:
+    expected = Expected({"a": b"0"})
+    expected.ran({"a": b"1"})
+    expected.ran({"a": b"1"})
+    assert expected.last_change() == ({"a": b"0"}, {"a": b"1"})
+    expected.edited({"a": b"2"})
+    assert expected.last_change() == ({"a": b"1"}, {"a": b"2"})
+    assert expected.after[1] == {"a": b"1"}
+    expected.undid({"a": b"1"}, {"a": b"2"})
+    assert (expected.files, expected.undone) == ({"a": b"1"}, {"a": b"2"})
+    expected.ran({"a": b"3"})
+    assert (expected.undone, expected.last_change()) == (None, ({"a": b"1"}, {"a": b"3"}))
+    expected.went_back(0)
+    assert (expected.before, expected.last_change()) == ([], None)
 
 
 def test_database_that_is_no_database_is_reported(tmp_path: Path) -> None:

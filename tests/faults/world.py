@@ -8,13 +8,14 @@ of what Rewindow records. A fault may come at any moment of an act (`breaking`).
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Final, Literal
@@ -23,18 +24,9 @@ import psutil
 
 from tests.faults.disk import Operation
 from tests.faults.filesystem import Mounted, mounted
-from tests.faults.judge import (
-    Evidence,
-    Expected,
-    Files,
-    Message,
-    Prompt,
-    read_log,
-    statements,
-    stored_bytes,
-    violations,
-)
-from tests.support.agents import Agent, NoAnswerError
+from tests.faults.judge import Evidence, Expected, Files, Message, Prompt, statements, violations
+from tests.faults.reading import read_logs, stored_bytes
+from tests.support.agents import AGENT, Agent, NoAnswerError
 from tests.support.past import Unchecked
 from tests.support.scripts import family, kill_each
 
@@ -48,10 +40,10 @@ _ENDING: Final = 15.0
 
 @dataclass(frozen=True)
 class Act:
-    """Something that a user does with one prompt."""
+    """Something that a user does with one request."""
 
     text: str
-    kind: Literal["statement", "rewind", "undo", "command"] = "statement"
+    kind: Literal["statement", "rewind", "undo", "edit", "command", "mode", "fork", "delete"] = "statement"
     steps: tuple[Mapping[str, bytes | None], ...] = ()
     """The changes of files that a statement makes, one after another."""
     soft: bool = False
@@ -61,6 +53,9 @@ class Act:
     """The statement to go back to."""
     files: Files | None = None
     """The files after an undo or a redo."""
+    method: str = "session/prompt"
+    params: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Those of another method than a prompt."""
 
     def written(self, found: Files) -> set[str]:
         """The paths that have a content of the act: it may have been killed before it came to the others."""
@@ -77,6 +72,7 @@ class Moment:
     soft: frozenset[str]
     target: int | None = None
     """The statement to which a rewind goes."""
+    modes: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -104,6 +100,7 @@ class Counts:
     stops: int = 0
     failed_operations: int = 0
     wire: int = 0
+    database: int = 0
     power_losses: int = 0
     restarts: int = 0
     restarts_after_power_loss: int = 0
@@ -155,6 +152,7 @@ class World:
 
     has_commands = True
     """Whether its user can type commands, such as rewinds."""
+    has_power_losses = True
 
     def __init__(self, base: Path, chance: random.Random, disk: Mounted | None) -> None:
         self.base = base
@@ -178,6 +176,17 @@ class World:
         """Statements that restarts have run, and no act."""
         self._first = 0
         """How many updates preceded the latest prompt."""
+        self.kept: dict[str, int] = {}
+        """How many statements the other sessions have, which are forks and copies of this one."""
+        self.beside: dict[str, Recorded] = {}
+        """Other agents with the same state, by their session."""
+        self.modes = {"ask"}
+        """The modes in which the session may be."""
+        self._act = Act("")
+        """The latest one."""
+        self._is_acknowledged = False
+        self.may_be_swept = False
+        """Whether a removal may have failed since the agent started: the next start removes what was left."""
         self.agent: Recorded
         self.session = ""
         self.expected = Expected({})
@@ -220,20 +229,25 @@ class World:
     def states(self, act: Act) -> list[Files]:
         """The files before, during and after the act."""
         match act.kind:
-            case "statement":
+            case "statement" | "edit":
                 return self.expected.changed(*act.steps)
             case "rewind":
-                return [self.expected.files, self.expected.back_to(act.target)]
+                return [self.expected.files, self.expected.after[act.target]]
             case "undo":
                 assert act.files is not None
                 return [self.expected.files, act.files]
-            case "command":
+            case _:
                 return [self.expected.files]
 
     def start(self, act: Act) -> int:
-        """Send the prompt; returns the id of the request."""
+        """Send the request; returns its id."""
         self.counts.acts += 1
         self._first = len(self.agent.updates())
+        self._act, self._is_acknowledged = act, False
+        if act.method != "session/prompt":
+            if act.kind == "mode":
+                self.modes |= {str(act.params["modeId"])}
+            return self.agent.begin(act.method, {"sessionId": self.session, **act.params})
         self.prompts.append((1 << 60, Prompt(act.text)))
         if act.mark is not None:
             self.acts[act.mark] = (0, 1)
@@ -248,9 +262,14 @@ class World:
         return self.done(response)
 
     def done(self, response: Message) -> Done:
-        """Note that the latest prompt was answered."""
+        """Note that the latest request was answered."""
         if "result" not in response:
             return Done(None, response["error"])
+        self._is_acknowledged = True
+        if self._act.method != "session/prompt":
+            if self._act.kind == "mode":
+                self.modes = {str(self._act.params["modeId"])}
+            return Done("end_turn")
         done = Done(response["result"]["stopReason"])
         self.prompts[-1] = (self.operations, Prompt(self.prompts[-1][1].text, done.reason))
         return done
@@ -281,8 +300,9 @@ class World:
                 self.tainted |= changed
         else:
             self.soft -= act.written(found)
-        verdict, log = read_log(self.state / "sessions.db", self.session)
-        if act.kind == "rewind" and not is_certain:
+        verdict, logs = self.logs()
+        log = logs.get(self.session, [])
+        if act.kind in ("rewind", "undo") and not is_certain:
             self.tainted |= self._named(states)
         allowed = states[-1:] if is_certain else states
         before, now = len(self.expected.after) - 1, statements(log) - self.looks
@@ -292,19 +312,62 @@ class World:
             allowed = states[:1]
         wrong = violations(self.only(Evidence(files=found, allowed=allowed)), ["files"])
         wrong += [] if verdict == "ok" else [f"log: {verdict}"]
-        match act.kind:
-            case "statement" if now > before or is_certain:
-                self.expected.ran(found)
-            case "rewind" if now == act.target or is_certain:
-                self.expected.went_back(act.target)
-                self.expected.set(found)
-            case _:
-                self.expected.set(found)
+        if act.kind == "edit" and not is_certain:
+            self.tainted |= {path for step in act.steps for path in step}
+        wanted = {"statement": before + 1, "rewind": act.target}.get(act.kind)
+        self._take_over(act, states, found, happened=is_certain or now == wanted)
+        if act.kind in ("fork", "delete"):
+            wrong += self._settle_others(act, logs)
         wanted = len(self.expected.after) - 1
         if now != wanted:
             wrong.append(f"log: the session has {now} statements after {act.text!r:.60}, and must have {wanted}")
         self._note(act, states if not is_certain else [*states[:-1], found], soft)
         return wrong
+
+    def _take_over(self, act: Act, states: Sequence[Files], found: Files, *, happened: bool) -> None:
+        match act.kind:
+            case "statement" if happened:
+                self.expected.ran(found)
+            case "rewind" if happened:
+                self.expected.went_back(act.target)
+                self.expected.files = found
+            case "edit" if happened:
+                self.expected.edited(found)
+            case "undo":
+                self.expected.undid(found, states[0] if act.text == "/undo" and found == act.files else None)
+            case _:
+                self.expected.files = found
+
+    def _settle_others(self, act: Act, logs: Mapping[str, list[Message]]) -> list[str]:
+        """Take over a fork that came, and the removal of one that has gone. Returns what is wrong."""
+        new = [name for name in logs if name not in (self.session, *self.beside, *self.kept)]
+        if act.kind == "fork" and len(new) == 1:
+            self.kept[new[0]] = statements(logs[self.session])
+        elif act.kind == "fork" and self._is_acknowledged:
+            return [f"sessions: a fork was confirmed, and there are {len(new)} new sessions"]
+        name = str(act.params.get("sessionId"))
+        if act.kind == "delete" and (self._is_acknowledged or name not in logs):
+            self.kept.pop(name, None)
+        return violations(self._others(logs), ["sessions"])
+
+    def keep(self, name: str) -> None:
+        """A copy of this session, as it is now, is another one."""
+        self.kept[name] = len(self.expected.after) - 1
+
+    def look_at_others(self) -> list[str]:
+        return violations(self._others(self.logs()[1]), ["sessions"])
+
+    def _others(self, logs: Mapping[str, list[Message]]) -> Evidence:
+        others = {name: log for name, log in logs.items() if name not in (self.session, *self.beside)}
+        return Evidence(sessions=others, kept=self.kept)
+
+    def logs(self) -> tuple[str, dict[str, list[Message]]]:
+        """What the store says about itself, and the events of each session."""
+        return read_logs(self.state / "sessions.db")
+
+    def stored(self) -> Mapping[str, bytes]:
+        """All bytes that are stored, by their place."""
+        return stored_bytes(self.state)
 
     def _named(self, states: Sequence[Files]) -> set[str]:
         """The files that the agent named since the latest prompt as not restored: it keeps what it said."""
@@ -324,7 +387,8 @@ class World:
     def _note(self, act: Act, states: Sequence[Files], soft: frozenset[str]) -> None:
         since = self.moments[-1].until if self.moments else 0
         target = act.target if act.kind == "rewind" else None
-        self.moments.append(Moment(since, self.operations, states, soft | self.soft | self.tainted, target))
+        uncertain, modes = soft | self.soft | self.tainted, frozenset(self.modes)
+        self.moments.append(Moment(since, self.operations, states, uncertain, target, modes))
 
     # --- evidence
 
@@ -343,7 +407,10 @@ class World:
 
     def processes(self, known: Sequence[psutil.Process] = ()) -> list[str]:
         """Wait for the end of everything that was started with this HOME; returns what is still there, and kills it."""
-        found = {process.pid: process for process in (*known, *started_in(self.home))}
+        return self._ended([*known, *started_in(self.home)])
+
+    def _ended(self, processes: Sequence[psutil.Process]) -> list[str]:
+        found = {process.pid: process for process in processes}
         _, alive = psutil.wait_procs(list(found.values()), timeout=_ENDING)
         left: list[str] = []
         for process in alive:
@@ -368,47 +435,106 @@ class World:
         with contextlib.suppress(AttributeError, psutil.Error):  # because it may not have been started
             kill_each([*family(psutil.Process(self.agent.process.pid)), *started_in(self.home)])
             self.agent.left()
+        for agent in self.beside.values():
+            with contextlib.suppress(psutil.Error):
+                kill_each(family(psutil.Process(agent.process.pid)))
+            agent.left()
+
+    def load(self) -> Message:
+        """The response to a load of the session."""
+        params = {"sessionId": self.session, "cwd": str(self.project), "mcpServers": []}
+        return self.agent.response(self.agent.begin("session/load", params), SECONDS)
 
     def restart(self) -> list[str]:
         """Start the agent and load the session twice. Returns what is wrong with its story."""
         self.counts.restarts += 1
+        self.may_be_swept = False
         before = [told.message for told in self.told]
         self._start()
         replays: list[list[Message]] = []
+        mode = ""
         for _ in range(2):
             first = len(self.agent.received)
-            params = {"sessionId": self.session, "cwd": str(self.project), "mcpServers": []}
-            response = self.agent.response(self.agent.begin("session/load", params), SECONDS)
+            response = self.load()
             if "result" not in response:
                 return [f"alive: the session cannot be loaded: {response['error']}"]
-            replays.append(_updates(self.agent.received[first:]))
-        verdict, log = read_log(self.state / "sessions.db", self.session)
+            replays.append(updates_of(self.session, self.agent.received[first:]))
+            mode = response["result"]["modes"]["currentModeId"]
+        verdict, logs = self.logs()
         evidence = Evidence(
             prompts=[prompt for _, prompt in self.prompts],
-            updates=_updates(before),
+            updates=updates_of(self.session, before),
             replays=replays,
-            log=log,
+            log=logs.get(self.session, []),
             database=verdict,
             marks=self.marks(),
             acts=self.acts,
+            mode=mode,
+            modes=self.modes,
         )
-        return violations(evidence, ["acknowledged", "log", "story", "once"])
+        wrong = violations(evidence, ["acknowledged", "log", "story", "once"])
+        self.modes = {mode}
+        if self._act.kind in ("fork", "delete"):  # because what it has done is not known yet
+            return wrong
+        return [*wrong, *violations(self._others(logs), ["sessions"])]
 
     def last_look(self) -> list[str]:
         """After the end of the agent: leftovers, and secrets in all that was stored, sent or printed."""
-        traces = stored_bytes(self.state)
+        wrong = [each for session in self.beside for each in self._end_beside(session)]
+        if self.may_be_swept:
+            wrong += [*self.restart(), *self.end()]
+        traces = dict(self.stored())
         traces["messages"] = b"\n".join(str(told.message).encode() for told in self.told)
         traces["standard error"] = b"".join(self.errors)
         evidence = Evidence(leftovers=self.leftovers(), traces=traces, secrets=[SECRET])
-        return violations(evidence, ["temporary", "secrets"])
+        return wrong + violations(evidence, ["temporary", "secrets"])
+
+    # --- other programs with the same state
+
+    def another(self) -> tuple[str, Recorded]:
+        """The session of another agent, and the agent: it has a home of its own, which tells its processes apart."""
+        if not self.beside:
+            agent = Recorded(self.disk, [], self.state, {**self.environ, "HOME": str(self.base / "another")})
+            agent.call("initialize", {"protocolVersion": 1, "clientCapabilities": {}}, seconds=SECONDS)
+            params = {"cwd": str(self.project), "mcpServers": []}
+            self.beside[agent.call("session/new", params, seconds=SECONDS)["sessionId"]] = agent
+        return next(iter(self.beside.items()))
+
+    def _end_beside(self, session: str) -> list[str]:
+        agent = self.beside[session]
+        everybody = family(psutil.Process(agent.process.pid))
+        self.errors.append(agent.left())
+        verdict, logs = self.logs()
+        evidence = Evidence(processes=self._ended(everybody), log=logs.get(session, []), database=verdict)
+        return violations(evidence, ["processes", "log"])
+
+    def program(self, *arguments: str, patience: float = SECONDS) -> int | None:
+        """Run `rewindow` with the same state. Returns its exit code, None if it was killed after so many seconds."""
+        environ = {**os.environ, **self.environ, "REWINDOW_STATE_DIR": str(self.state)}
+        program = subprocess.Popen(
+            [AGENT.with_name("rewindow"), *arguments],
+            cwd=self.project,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            self.errors.append(program.communicate(timeout=patience)[0])
+        except subprocess.TimeoutExpired:
+            program.kill()
+            self.errors.append(program.communicate()[0])
+            return None
+        return program.returncode
 
     def record(self, path: Path) -> Sequence[Operation]:
         assert self.disk is not None
         return self.disk.record(path)
 
 
-def _updates(messages: Sequence[Message]) -> list[Message]:
-    return [message["params"]["update"] for message in messages if message.get("method") == "session/update"]
+def updates_of(session: str, messages: Iterable[Message]) -> list[Message]:
+    """The updates of the session; forks have their own."""
+    params = (message["params"] for message in messages if message.get("method") == "session/update")
+    return [each["update"] for each in params if each["sessionId"] == session]
 
 
 def _files_in(folder: Path) -> Iterator[tuple[str, bytes]]:
@@ -430,7 +556,9 @@ def started_in(home: Path) -> list[psutil.Process]:
 
 
 @contextmanager
-def opened(folder: Path, chance: random.Random, kind: type[World] = World) -> Generator[World]:
+def opened(
+    folder: Path, chance: random.Random, kind: Callable[[Path, random.Random, Mounted | None], World] = World
+) -> Generator[World]:
     """A world with a session, on a file system of its own. Raises OSError if none may be mounted."""
     base = folder / "disk"
     base.mkdir(parents=True)
