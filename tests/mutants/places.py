@@ -125,7 +125,7 @@ class _Source:
                 | ast.Return()
                 | ast.Expr()
                 | ast.AugAssign()
-                | ast.Delete()
+                | ast.Delete(targets=[ast.Attribute() | ast.Subscript(), *_])
                 | ast.Raise()
                 | ast.Continue()
                 | ast.Break()

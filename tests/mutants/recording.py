@@ -21,20 +21,40 @@ MODULES: Final = "REWINDOW_RECORDED_MODULES"
 RECORD: Final = "REWINDOW_RECORD"
 """Variables with the modules and with the file for the record."""
 
-_MOST_SECONDS: Final = 60.0
-_MOST_TESTS: Final = 300
+_MOST_SECONDS: Final = 30.0
+_MOST_TESTS: Final = 150
 
 
 class Recorded(msgspec.Struct, frozen=True):
     """What the tests of a room did on the unchanged tree."""
 
-    seconds: dict[str, float]
+    seconds: dict[str, float] = {}
     """Of each test that passed, in the order of the run."""
-    lines: dict[str, dict[int, list[str]]]
+    lines: dict[str, dict[int, list[str]]] = {}
     """By module and line, the tests that ran it; none if it ran during an import alone."""
+    files: dict[str, str] = {}
+    """The digests of the test files."""
+
+    def updated(self, new: Recorded, files: dict[str, str]) -> Recorded:
+        """Return the recording with that of changed test files in it."""
+        same = {path for path, digest in files.items() if self.files.get(path) == digest}
+        old = {test: seconds for test, seconds in self.seconds.items() if _file_of(test) in same}
+        order = list(files)
+        seconds = dict(sorted((old | new.seconds).items(), key=lambda item: order.index(_file_of(item[0]))))
+        lines = {
+            module: {
+                line: [
+                    *(test for test in self.lines.get(module, {}).get(line, []) if test in old),
+                    *added.get(line, []),
+                ]
+                for line in {**self.lines.get(module, {}), **added}
+            }
+            for module, added in new.lines.items()
+        }
+        return Recorded(seconds, lines, files)
 
     def tests_of(self, module: str, place: Place) -> list[str]:
-        """Return the tests that run the place, the near and quick ones first, up to a minute of them.
+        """Return the tests that run the place, the near and quick ones first, up to half a minute of them.
 
         If only an import runs it, these are the tests that run any line of the module.
         """
@@ -53,6 +73,10 @@ class Recorded(msgspec.Struct, frozen=True):
             if left < 0:
                 return
             yield test
+
+
+def _file_of(test: str) -> str:
+    return test.partition("::")[0]
 
 
 class _Recorder:

@@ -6,7 +6,7 @@ import hashlib
 import multiprocessing
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -58,10 +58,11 @@ def results(
     ):
         recordings = [pool.submit(_record, room, build) for room in rooms]
         tries = [
-            pool.submit(_try, room, recording.result(), mutant, limit)
+            pool.submit(_try, mutant, tests, limit.of(tests, recording.result()))
             for room, recording in zip(rooms, recordings, strict=True)
             for mutant in mutants
             if mutant.room == room.name
+            for tests in [[*recording.result().tests_of(mutant.module, mutant.place), *room.beside]]
         ]
         for done in as_completed(tries):
             yield done.result()
@@ -77,36 +78,43 @@ def _record(room: Room, build: Path) -> Recorded:
     return record(room, _trees[0], build)
 
 
-def _try(room: Room, recorded: Recorded, mutant: Mutant, limit: Limit) -> Result:
-    return try_one(_trees[0], room, recorded, mutant, limit)
+def _try(mutant: Mutant, tests: Sequence[str], seconds: float) -> Result:
+    return try_one(_trees[0], mutant, tests, seconds)
 
 
 def record(room: Room, tree: Tree, folder: Path) -> Recorded:
-    """Return which tests of a room run which lines; from `folder` if nothing of the room has changed."""
-    digest = hashlib.blake2b(digest_size=8)
-    for path in (*room.sources(tree.path), *room.test_files(tree.path)):
-        digest.update((tree.path / path).read_bytes())
-    file = folder / f"{room.name}-{digest.hexdigest()}.json"
-    if not file.exists():
+    """Return which tests of a room run which lines. What is in `folder` is recorded again if it has changed."""
+    file = folder / f"{room.name}-{_digest(tree.path / path for path in room.sources(tree.path))}.json"
+    recorded = msgspec.json.decode(file.read_bytes(), type=Recorded) if file.exists() else Recorded()
+    files = {path: _digest([tree.path / path]) for path in room.test_files(tree.path)}
+    changed = [path for path, digest in files.items() if recorded.files.get(path) != digest]
+    if changed:
+        new = folder / f"{room.name}.new"
         modules = os.pathsep.join(room.sources(tree.path))
-        tree.run(room.test_files(tree.path), _RECORDING_SECONDS, {MODULES: modules, RECORD: str(file)})
-    if not file.exists():
-        raise RuntimeError(f"the tests of the room {room.name} could not be recorded:\n{tree.output}")
-    return msgspec.json.decode(file.read_bytes(), type=Recorded)
+        tree.run(changed, _RECORDING_SECONDS, {MODULES: modules, RECORD: str(new)})
+        if not new.exists():
+            raise RuntimeError(f"the tests of the room {room.name} could not be recorded:\n{tree.output}")
+        recorded = recorded.updated(msgspec.json.decode(new.read_bytes(), type=Recorded), files)
+        file.write_bytes(msgspec.json.encode(recorded))
+        new.unlink()
+    return recorded
 
 
-def try_one(tree: Tree, room: Room, recorded: Recorded, mutant: Mutant, limit: Limit) -> Result:
+def _digest(paths: Iterable[Path]) -> str:
+    return hashlib.blake2b(b"".join(path.read_bytes() for path in paths), digest_size=8).hexdigest()
+
+
+def try_one(tree: Tree, mutant: Mutant, tests: Sequence[str], seconds: float) -> Result:
     """Change the module in the tree, run the tests of the place, and put the module back."""
+    if not tests:
+        return Result(mutant, "survived", 0, 0.0, "no test runs it")
     source = (tree.path / mutant.module).read_bytes()
     changed = mutate(source, mutant.place)
     assert changed is not None
-    tests = [*recorded.tests_of(mutant.module, mutant.place), *room.beside]
-    if not tests:
-        return Result(mutant, "survived", 0, 0.0, "no test runs it")
     tree.write(mutant.module, changed)
     try:
-        ending, seconds = tree.run(tests, limit.of(tests, recorded))
+        ending, spent = tree.run(tests, seconds)
     finally:
         tree.write(mutant.module, source)
     verdict: Verdict = "survived" if ending == "passed" else "killed" if ending == "failed" else ending
-    return Result(mutant, verdict, len(tests), seconds, tree.output[-2000:])
+    return Result(mutant, verdict, len(tests), spent, tree.output[-2000:])
