@@ -59,9 +59,9 @@ class Recorded(msgspec.Struct, frozen=True):
         If only an import runs it, these are the tests that run any line of the module.
         """
         lines = self.lines.get(module, {})
-        here = [line for line in range(place.first_line, place.last_line + 1) if line in lines]
-        found = {test for line in here for test in lines[line]}
-        if here and not found:
+        here = [lines[line] for line in range(place.first_line, place.last_line + 1) if line in lines]
+        found = {test for tests in here for test in tests}
+        if not found and (here or not place.function):
             found = {test for tests in lines.values() for test in tests}
         return list(self._quick(found))
 

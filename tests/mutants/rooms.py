@@ -111,6 +111,8 @@ ROOMS: Final = (
             "tests/engine/session/test_writing.py",
             "tests/engine/session/test_undo_machine.py",
             "tests/engine/session/test_own_writes.py",
+            "tests/engine/session/test_tree_changes.py",
+            "tests/engine/files/test_spellings.py",
             "tests/engine/session/test_forking.py",
             "tests/engine/session/tools/test_*.py",
             "tests/engine/cli/test_going_back.py",

@@ -44,6 +44,10 @@ def stored(folder: Path, name: str) -> str:
         os.close(pin)
 
 
+def names_below(folder: Path) -> list[str]:
+    return [str(each.relative_to(folder)) for each in folder.rglob("*")]
+
+
 def test_a_directory_lists_one_spelling(folding: Path) -> None:
     (folding / "Sub").mkdir()
     (folding / "Sub" / "Readme.md").write_text("")
@@ -132,11 +136,17 @@ def test_a_rewind_gives_directories_their_spelling_and_removes_nothing_by_anothe
         wanted=BlobDigest("a"),
         wanted_digest=digest,
     )
-    assert restore(workspace, back, b"a") is not None
-    assert [str(each.relative_to(folding)) for each in folding.rglob("*")] == ["Sub", "Sub/A.txt"]
+    synced: list[list[str]] = []
+    assert restore(workspace, back, b"a", sync=lambda _: synced.append(names_below(folding))) is not None
+    assert synced == [["Sub", "Sub/a.txt"], ["Sub", "Sub/A.txt"]]
     for gone in ("sub/A.txt", "Sub/a.txt"):
         gone_now = FileToRestore(
             path=str(folding / gone), present=BlobDigest("a"), present_digest=digest, wanted=None, wanted_digest=""
         )
         assert restore(workspace, gone_now, None) is None
+    older = FileToRestore(
+        path=str(folding / "SUB" / "A.txt"), present_digest=digest, wanted=BlobDigest("b"), wanted_digest="b"
+    )
+    assert restore(workspace, older, b"b") is None
+    assert os.listdir(folding) == ["Sub"]
     assert (folding / "Sub" / "A.txt").read_text() == "a"

@@ -76,6 +76,10 @@ def test_what_leaves_exactly_the_target_is_enough() -> None:
     assert choose_cut(range(5), costs, 3_000 + allowance(1_000) - 1) == Cut((0, 1), 2_000)
 
 
+def test_a_cut_may_reach_its_end() -> None:
+    assert choose_cut(range(5), [1_000] * 4, 0, end=2) == Cut((0, 1), 2_000)
+
+
 def allowance(freed: int) -> int:
     return Cut((), freed).summary_tokens
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import xxhash
 
+from engine.core.execution import DIRECTORY, LINK
 from engine.core.ids import BlobDigest
 from engine.files.safe_open import LARGEST, OUTSIDE, pinned
 from engine.log.events.going_back import FileToRestore
@@ -104,6 +107,48 @@ def test_made_file_goes_and_removed_one_returns(workspace: Workspace) -> None:
     assert put_back(workspace, "gone/with/its/directories", None, b"y") == Replaced(None)
     assert not at(workspace, "made").exists()
     assert at(workspace, "gone/with/its/directories").read_bytes() == b"y"
+
+
+def test_permissions_alone_come_back(workspace: Workspace) -> None:
+    path = at(workspace, "run.sh")
+    path.write_bytes(b"same")
+    path.chmod(0o644)
+    assert put_back(workspace, "run.sh", b"same", b"same", mode=0o750, present_mode=0o644) == Replaced(b"same")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o750
+    assert put_back(workspace, "run.sh", b"same", b"same", mode=None, present_mode=0o750) is None
+    assert stat.S_IMODE(path.stat().st_mode) == 0o750
+
+
+def _state(folder: int) -> str | None:
+    """What has the name `a` in a directory: the digest that stands for it."""
+    try:
+        return f"{LINK}{digest(os.readlink(b'a', dir_fd=folder))}"
+    except FileNotFoundError:
+        return ""
+    except OSError:
+        with contextlib.suppress(IsADirectoryError), open("a", "rb", opener=partial(os.open, dir_fd=folder)) as file:
+            return digest(file.read())
+        return DIRECTORY
+
+
+_STATES: Final[dict[str, tuple[Callable[[Path], object], bytes | None]]] = {
+    "": (lambda path: None, None),
+    digest(b"x"): (lambda path: path.write_bytes(b"x"), b"x"),
+    f"{LINK}{digest(b'there')}": (lambda path: path.symlink_to("there"), b"there"),
+    DIRECTORY: (Path.mkdir, None),
+}
+
+
+@pytest.mark.parametrize("present", _STATES)
+@pytest.mark.parametrize("wanted", _STATES)
+def test_a_change_of_a_name_is_durable_before_the_call_returns(workspace: Workspace, present: str, wanted: str) -> None:
+    _STATES[present][0](at(workspace, "a"))
+    file = FileToRestore(
+        path=os.path.join(workspace.cwd, "a"), present_digest=present, wanted=None, wanted_digest=wanted
+    )
+    synced: list[str | None] = []
+    restore(workspace, file, _STATES[wanted][1], sync=lambda folder: synced.append(_state(folder)))
+    assert synced[-1:] == ([] if present == wanted else [wanted])
 
 
 def test_a_file_that_holds_it_already_is_not_touched(workspace: Workspace) -> None:
