@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -23,6 +24,7 @@ RECORD: Final = "REWINDOW_RECORD"
 
 _MOST_SECONDS: Final = 30.0
 _MOST_TESTS: Final = 150
+_SLOW: Final = 1.0
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -54,7 +56,7 @@ class Recorded(msgspec.Struct, frozen=True):
         return Recorded(seconds, lines, files)
 
     def tests_of(self, module: str, place: Place) -> list[str]:
-        """Return the tests that run the place, the near and quick ones first, up to half a minute of them.
+        """Return the tests that run the place, near and quick ones first, up to half a minute of them.
 
         If only an import runs it, these are the tests that run any line of the module.
         """
@@ -66,9 +68,16 @@ class Recorded(msgspec.Struct, frozen=True):
         return list(self._quick(found))
 
     def _quick(self, found: set[str]) -> Iterator[str]:
-        order = {test: (seconds > 1.0, number) for number, (test, seconds) in enumerate(self.seconds.items())}
+        """Yield tests, one of each function before further parameters."""
+        variants = Counter[str]()
+        order: dict[str, tuple[int, bool, int]] = {}
+        for number, (test, seconds) in enumerate(self.seconds.items()):
+            if test in found:
+                function = test.partition("[")[0]
+                order[test] = (variants[function], seconds > _SLOW, number)
+                variants[function] += 1
         left = _MOST_SECONDS
-        for test in sorted(found & order.keys(), key=order.__getitem__)[:_MOST_TESTS]:
+        for test in sorted(order, key=order.__getitem__)[:_MOST_TESTS]:
             left -= self.seconds[test]
             if left < 0:
                 return

@@ -210,6 +210,7 @@ COMMAND_VALUE = "a1b2c3d4e5f6"
         ("agent", "-c", f"model.api_key={COMMAND_VALUE}"),
         ("client", f"https://example.org/mcp#access_token={COMMAND_VALUE}"),
         ("client", "--header", f"Authorization: Bearer {COMMAND_VALUE}"),
+        ("client", "-H", f"X-Route: {COMMAND_VALUE}"),
         ("agent", f'{{"servers": [{{"headers": {{"api_key": "{COMMAND_VALUE}"}}}}]}}'),
     ],
 )

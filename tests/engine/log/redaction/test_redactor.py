@@ -46,6 +46,7 @@ SECRETS = {
     "tab": "with\ttab and \x1b escape",
     "url": "p@ss/w:rd+&=%20",
     "dots": "ends...with...dots",
+    "signs of base64": "k>>>>>>>?????????~~",
 }
 FORMS: dict[str, Callable[[str], str]] = {
     "raw": str,
