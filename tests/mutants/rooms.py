@@ -161,10 +161,7 @@ ROOMS: Final = (
             "tests/engine/runtime/test_worker_environment.py",
             "tests/engine/runtime/test_worker_statements.py",
             "tests/engine/runtime/test_worker_deaths.py",
-            "tests/engine/runtime/test_contract_hiding.py",
             "tests/engine/runtime/test_contract_interrupts.py",
-            "tests/engine/runtime/test_contract_keeping.py",
-            "tests/engine/runtime/test_routed_writes.py",
         ),
     ),
 )

@@ -91,6 +91,13 @@ def answered(seq: int, outcome: PermissionOutcome = "allowed") -> PermissionAnsw
     return PermissionAnswered(tool_call_id=ToolCallId(f"domain-e{seq}"), scope="", outcome=outcome)
 
 
+def test_places_that_statements_could_write_stay_known() -> None:
+    events = log_of(
+        entered(WORK), entered(UNHELD), OthersWrote(by="model", writable=("/left",)), entered(Rights(writable=("/a",)))
+    )
+    assert list(facts_of(events).writable) == ["/work", "/left", "/a"]
+
+
 def folded(*events: Event) -> Domains:
     facts = SessionFacts()
     domains = Domains(facts)

@@ -9,15 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.core.execution import UNREAD
-from engine.core.ids import BlobDigest, ExecutionId, Seq, ToolCallId
+from engine.core.execution import UNREAD, Artifact
+from engine.core.ids import BlobDigest, BranchId, ExecutionId, Seq, ToolCallId
 from engine.log.events import Event
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import FileTouched, FileWritten
-from engine.log.events.going_back import FileLeft, FileToRestore, OwnContents, RewindBegun, Rewound
+from engine.log.events.going_back import FileLeft, FileToRestore, HeadMoved, OwnContents, RewindBegun, Rewound
 from engine.log.file_history import (
     MERGED,
     SHOWN_FILES,
+    artifacts_of,
+    finished_lines,
     is_merge_due,
     open_rewind,
     open_touches,
@@ -37,7 +39,7 @@ def blob(content: str) -> BlobDigest | None:
 def wrote(path: str, before: str, after: str, /, **fields: Any) -> FileWritten:
     """`before` and `after` stand for contents, "" for no file."""
     known = {"before": blob(before), "after": blob(after), "before_digest": before, "after_digest": after}
-    return FileWritten(execution_id=E, tool_call_id=ToolCallId("c"), path=path, **{**known, **fields})
+    return FileWritten(path=path, **{"execution_id": E, "tool_call_id": ToolCallId("c"), **known, **fields})
 
 
 def restored(path: str, present: str, wanted: str) -> FileToRestore:
@@ -257,6 +259,32 @@ SAID: dict[str, tuple[Rewound, list[str]]] = {
 def test_report_names_restored_and_left_files(case: str) -> None:
     event, lines = SAID[case]
     assert list(rewound_lines(event, lambda path: path.removeprefix("/work/"))) == lines
+
+
+def test_a_rewind_that_an_opening_finished_is_reported_with_its_files_and_branch() -> None:
+    back = Rewound(statement=3, restored=files("/work/a"), left=(LEFT,))
+    moved = HeadMoved(branch=BranchId("b2"), left=BranchId("b1"), statement=3)
+    settled = [back, moved, wrote("b", "1", "2")]
+    first, *lines = finished_lines(settled, lambda path: path.removeprefix("/work/"))
+    assert "finished the rewind" in first
+    assert lines == [*rewound_lines(back, lambda path: path.removeprefix("/work/")), "The session is on branch b2."]
+    assert finished_lines([moved], str) == ()
+
+
+def test_artifacts_are_files_with_another_content_than_before_the_execution() -> None:
+    other = wrote("other", "1", "2", execution_id=ExecutionId("earlier"))
+    events: list[Event] = [
+        other,
+        wrote("a", "1", "2"),
+        wrote("same", "1", "2"),
+        touched("own", "1"),
+        touched("unchanged", "1"),
+    ]
+    events += [wrote("a", "2", "3"), wrote("same", "2", "1"), wrote("own", "5", "6")]
+    assert artifacts_of(events, E) == (
+        Artifact(path="a", before_digest="1", after_digest="3"),
+        Artifact(path="own", before_digest="1", after_digest="6"),
+    )
 
 
 def test_of_many_files_the_first_are_named() -> None:

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.core.execution import Ending, ExceptionInfo, KeptGroup, NamespaceDiff, TypeInfo
-from engine.core.ids import BlobDigest, ExecutionId, Seq, StatementId, ToolCallId
+from engine.core.ids import BlobDigest, ExecutionId, ObjId, PayloadId, Seq, StatementId, ToolCallId
 from engine.log.events import Event
 from engine.log.events.execution import (
     EffectAnswered,
@@ -21,7 +21,15 @@ from engine.log.events.execution import (
     ValuesKept,
 )
 from engine.log.events.going_back import ReplayBegun, ReplayEnded
-from engine.log.events.nodes import NodesTicked, OutlineMade, RevisionAdopted
+from engine.log.events.nodes import (
+    AsyncPayloadApplied,
+    AsyncPayloadDropped,
+    AsyncPayloadPrepared,
+    NodesTicked,
+    OutlineMade,
+    PayloadBasis,
+    RevisionAdopted,
+)
 from engine.log.events.session import UsageReported
 from engine.log.past import (
     PastAnswer,
@@ -213,6 +221,35 @@ def test_reading_before_an_empty_step_counts() -> None:
     lost = ended(2, status="error", exception=ExceptionInfo(type="WorkerDied", message=""))
     plan = plan_of(*began(1, round_id=0), ended(1), READ, *began(2, round_id=1), lost, *began(3, round_id=1), ended(3))
     assert [step.after_reading for step in plan.steps if isinstance(step, PastExecution)] == [False, True]
+
+
+def test_step_has_the_payloads_that_its_own_ticks_used() -> None:
+    prepared = [
+        AsyncPayloadPrepared(
+            payload_id=PayloadId(f"p{number}"),
+            obj_id=ObjId("view-1.1"),
+            prepared_at=1.0,
+            payload_kind="diff",
+            basis=PayloadBasis(),
+            payload_hash="",
+            data=BlobDigest(f"d{number}"),
+        )
+        for number in range(3)
+    ]
+    applied, dropped, later = (each.payload_id for each in prepared)
+    step = only(
+        plan_of(
+            *prepared,
+            *began(1, round_id=4),
+            AsyncPayloadApplied(payload_id=applied, obj_id=ObjId("view-1.1"), payload_kind="diff", turn_id=4),
+            AsyncPayloadDropped(
+                payload_id=dropped, obj_id=ObjId("view-1.1"), payload_kind="diff", reason="stale", turn_id=4
+            ),
+            AsyncPayloadApplied(payload_id=later, obj_id=ObjId("view-1.1"), payload_kind="diff", turn_id=5),
+            ended(1),
+        )
+    )
+    assert [(each.payload.payload_id, each.content) for each in step.payloads] == [(applied, "d0"), (dropped, "d1")]
 
 
 def test_latest_execution_counts() -> None:
