@@ -159,8 +159,6 @@ ROOMS: Final = (
             "tests/engine/runtime/worker/test_channel.py",
             "tests/engine/runtime/test_connection.py",
             "tests/engine/runtime/test_worker_environment.py",
-            "tests/engine/runtime/test_worker_statements.py",
-            "tests/engine/runtime/test_worker_deaths.py",
             "tests/engine/runtime/test_contract_interrupts.py",
         ),
     ),

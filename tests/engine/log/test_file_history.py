@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.core.execution import UNREAD, Artifact
+from engine.core.execution import DIRECTORY, UNREAD, Artifact
 from engine.core.ids import BlobDigest, BranchId, ExecutionId, Seq, ToolCallId
 from engine.log.events import Event
 from engine.log.events.conversation import ToolCall, ToolResult
@@ -26,6 +26,7 @@ from engine.log.file_history import (
     restorable,
     reversed_,
     rewound_lines,
+    stages,
 )
 
 E = ExecutionId("ex")
@@ -269,6 +270,21 @@ def test_a_rewind_that_an_opening_finished_is_reported_with_its_files_and_branch
     assert "finished the rewind" in first
     assert lines == [*rewound_lines(back, lambda path: path.removeprefix("/work/")), "The session is on branch b2."]
     assert finished_lines([moved], str) == ()
+
+
+def test_files_whose_order_matters_are_in_different_stages() -> None:
+    made = FileToRestore(path="d", present_digest="", wanted_digest=DIRECTORY)
+    back, changed = restored("d/a", "", "1"), restored("b", "2", "1")
+    gone, went = restored("c", "1", ""), FileToRestore(path="e", present_digest=DIRECTORY, wanted_digest="")
+    assert [list(stage) for stage in stages([made, back, changed, gone, went])] == [
+        [made],
+        [back, changed],
+        [gone],
+        [went],
+    ]
+    # A name that comes twice takes two steps.
+    assert [len(stage) for stage in stages([changed, restored("b", "1", "0")])] == [1, 1]
+    assert list(stages([])) == []
 
 
 def test_artifacts_are_files_with_another_content_than_before_the_execution() -> None:

@@ -18,8 +18,8 @@ import pytest
 
 from engine.core.errors import SessionReadOnlyError, StoreError, StoreTooNewError
 from engine.core.ids import SessionId
-from engine.log.store import stored
-from engine.log.store.database import Database
+from engine.log.store import database, stored
+from engine.log.store.database import Database, make_directory
 from engine.log.store.schema import APPLICATION_ID, MIGRATIONS, Migration
 from engine.log.store.sqlite import SqliteStore
 from engine.log.store.stored import row_of
@@ -443,3 +443,12 @@ def test_unused_first_version_store_gives_space_back(first_version: Path) -> Non
     kept(store, SessionId("ses_new"), [random.randbytes(100_000)])
     assert store.collect(1e12).freed > 90_000
     store.close()
+
+
+def test_the_name_of_each_new_directory_is_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[list[str]] = []
+    monkeypatch.setattr(database, "sync", lambda directory: synced.append(os.listdir(directory)))
+    make_directory(str(tmp_path / "a" / "b"))
+    assert synced == [["a"], ["b"]]
+    make_directory(str(tmp_path / "a" / "b"))
+    assert len(synced) == 2
