@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from sqlite3 import Connection
+from types import SimpleNamespace
 
 import pytest
 
 from engine.core.errors import SessionReadOnlyError, StoreError, StoreTooNewError
 from engine.core.ids import SessionId
 from engine.log.store import database, stored
-from engine.log.store.database import Database, make_directory
+from engine.log.store.database import Database, explain, make_directory
 from engine.log.store.schema import APPLICATION_ID, MIGRATIONS, Migration
 from engine.log.store.sqlite import SqliteStore
 from engine.log.store.stored import row_of
@@ -452,3 +453,18 @@ def test_the_name_of_each_new_directory_is_durable(tmp_path: Path, monkeypatch: 
     assert synced == [["a"], ["b"]]
     make_directory(str(tmp_path / "a" / "b"))
     assert len(synced) == 2
+
+
+@pytest.mark.parametrize(("free", "is_full"), [((1 << 15) - 1, True), (1 << 15, False), (None, False)])
+def test_a_failure_without_room_for_an_index_is_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int | None, is_full: bool
+) -> None:
+    def usage(path: str) -> SimpleNamespace:
+        if free is None:
+            raise FileNotFoundError(path)
+        return SimpleNamespace(free=free)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+    assert ("the disk is full" in explain(str(tmp_path / "sessions.db"), error)) == is_full

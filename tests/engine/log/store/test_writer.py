@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.errors import InvalidRequestError, SessionInUseError
+from engine.core.errors import InvalidRequestError, SessionInUseError, StoreGoneError
 from engine.core.ids import BlobDigest, SessionId
 from engine.log.store.changes import Retitle
 from engine.log.store.database import Database
@@ -410,3 +410,13 @@ def test_group_of_events_costs_few_sql_statements(sqlite: SqliteStore, monkeypat
     gate.wait_for(17)
     sqlite.close()
     assert statements[: 16 + 4] == ["BEGIN", "PRAGMA", *["INSERT"] * 16, "UPDATE", "COMMIT"]
+
+
+def test_a_first_commit_makes_no_database_where_it_was_removed(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    database = Database(str(path), 10.0, MIGRATIONS)
+    path.unlink()
+    with pytest.raises(StoreGoneError):
+        SqliteCommitter(database).commit([], is_retry=False)
+    assert not path.exists()
+    database.close()
