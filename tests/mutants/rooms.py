@@ -159,7 +159,7 @@ ROOMS: Final = (
             "tests/engine/runtime/worker/test_channel.py",
             "tests/engine/runtime/test_connection.py",
             "tests/engine/runtime/test_worker_environment.py",
-            "tests/engine/runtime/test_contract_interrupts.py",
         ),
+        ("tests/engine/runtime/test_contract_hiding.py", "tests/engine/runtime/test_contract_interrupts.py"),
     ),
 )
