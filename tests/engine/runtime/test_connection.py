@@ -12,7 +12,7 @@ from engine.core.ids import ObjId
 from engine.files.tails import Looked
 from engine.log.events.nodes import NodeChanged
 from engine.log.redaction import NO_SECRETS, Redactor
-from engine.runtime.connection import CAPTURED_BYTES, Capture
+from engine.runtime.connection import CAPTURED_BYTES, Capture, Hiding
 from engine.runtime.control_channel import MessageReader
 from engine.runtime.worker.framing import ProtocolError, frame, pack_events
 from engine.runtime.worker.protocol import LookedAt, Ran
@@ -43,6 +43,20 @@ def test_text_is_cut_at_a_character_boundary() -> None:
     assert captured.truncated
     assert captured.total_bytes == len(data)
     assert captured.digest == xxhash.xxh3_64_hexdigest(data)
+
+
+def test_output_of_exactly_the_limit_is_whole() -> None:
+    capture = Capture(NO_SECRETS)
+    text = "- " * ((CAPTURED_BYTES - len(KEY)) // 2) + KEY  # which may be a part of a key if more follows
+    capture.feed(text.encode())
+    captured = capture.finish()
+    assert (captured.text, captured.truncated) == (text, False)
+
+
+@pytest.mark.parametrize("lines", [3, 30_000])
+async def test_lines_with_secrets_are_found_in_texts_of_any_size(lines: int) -> None:
+    text = b"x\n" * lines + KEY.encode() + b"\n"
+    assert list(await Hiding(REDACTOR).lines(text)) == [lines]
 
 
 def test_all_that_wrote_nothing_have_one_record() -> None:
