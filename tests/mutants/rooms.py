@@ -71,6 +71,7 @@ ROOMS: Final = (
             "tests/engine/session/test_timeline_machine.py",
             "tests/engine/session/test_undo_machine.py",
             "tests/engine/session/session_json/test_*.py",
+            "tests/engine/session/test_condensation.py",
         ),
     ),
     Room(
@@ -160,6 +161,10 @@ ROOMS: Final = (
             "tests/engine/runtime/test_connection.py",
             "tests/engine/runtime/test_worker_environment.py",
         ),
-        ("tests/engine/runtime/test_contract_hiding.py", "tests/engine/runtime/test_contract_interrupts.py"),
+        (
+            "tests/engine/runtime/test_contract_hiding.py",
+            "tests/engine/runtime/test_contract_interrupts.py",
+            "tests/engine/runtime/test_contract_checkpoints.py",
+        ),
     ),
 )

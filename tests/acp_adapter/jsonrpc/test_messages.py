@@ -65,6 +65,13 @@ def test_malformed_messages_are_invalid(message: Any, echoed: Any) -> None:
     assert type(invalid.id) is type(echoed)
 
 
+def test_a_batch_is_refused_as_one() -> None:
+    batch, other = classify([]), classify(1)
+    assert isinstance(batch, Invalid)
+    assert isinstance(other, Invalid)
+    assert batch.reason != other.reason
+
+
 def test_responses_may_have_any_id() -> None:
     assert classify({"id": [1], "result": None}) == Response([1], None, None)
     assert classify({"jsonrpc": "2.0", "id": 1, "error": {"code": 1}}) == Response(1, None, {"code": 1})
