@@ -86,12 +86,6 @@ ROOMS: Final = (
             "tests/engine/session/test_replaying.py",
             "tests/engine/session/test_editing.py",
             "tests/acp_adapter/test_conversation.py",
-            "tests/acp_adapter/sessions/test_turn.py",
-            "tests/acp_adapter/sessions/test_cancel.py",
-            "tests/acp_adapter/sessions/test_load.py",
-            "tests/acp_adapter/sessions/test_queue.py",
-            "tests/acp_adapter/sessions/test_model_faults.py",
-            "tests/acp_adapter/sessions/test_models.py",
         ),
     ),
     Room(

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import anyio.lowlevel
 import pytest
 import xxhash
 from hypothesis import given
@@ -12,10 +17,10 @@ from engine.core.ids import ObjId
 from engine.files.tails import Looked
 from engine.log.events.nodes import NodeChanged
 from engine.log.redaction import NO_SECRETS, Redactor
-from engine.runtime.connection import CAPTURED_BYTES, Capture, Hiding
+from engine.runtime.connection import CAPTURED_BYTES, Capture, Connection, Hiding
 from engine.runtime.control_channel import MessageReader
 from engine.runtime.worker.framing import ProtocolError, frame, pack_events
-from engine.runtime.worker.protocol import LookedAt, Ran
+from engine.runtime.worker.protocol import AskHidden, Kept, LookedAt, Ran
 
 PIECES = st.lists(st.one_of(st.binary(max_size=40), st.text(max_size=20).map(lambda t: t.encode("utf-8", "replace"))))
 
@@ -108,3 +113,78 @@ def test_no_part_of_a_secret_is_left_at_the_bound() -> None:
     capture = Capture(Redactor([key]))
     capture.feed(b"x" * (CAPTURED_BYTES - len(key) + 2) + key.encode())
     assert key[:1] not in capture.finish().text
+
+
+class Scripted(Connection):
+    """A connection whose messages arrive one at a time, whenever somebody waits for one."""
+
+    def __init__(self, *arriving: Any) -> None:
+        super().__init__(SimpleNamespace(redactor=REDACTOR, message=lambda body: body))  # type: ignore[arg-type]
+        self.arriving = list(arriving)
+        self.arrived: list[Any] = []
+        self.sent: list[Any] = []
+        self.is_ended = False
+
+    def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    def _next_body(self) -> Any:
+        return self.arrived.pop(0) if self.arrived else None
+
+    async def _progress(self) -> None:
+        await anyio.lowlevel.checkpoint()
+        if self.arriving:
+            self.arrived.append(self.arriving.pop(0))
+
+    def look(self) -> bool:
+        self.arrived, self.arriving = [*self.arrived, *self.arriving], []
+        return True
+
+    def end(self) -> None:
+        self.is_ended = True
+
+    def _unused(self, *_arguments: Any) -> Any:
+        raise AssertionError("nobody calls this")
+
+    def _stop_reading(self) -> None:
+        self.arriving.clear()
+
+    async def acknowledged(self) -> None:
+        self._unused()
+
+    interrupt = begin_capture = drain = close = _death_seconds = _give_up = _unused
+
+
+KEPT = Kept(execution_id="e1")
+
+
+async def test_values_that_come_after_a_result_are_waited_for() -> None:
+    connection = Scripted(KEPT)
+    connection.begin_keeping("e1")
+    assert connection.keeping
+    with anyio.fail_after(10):
+        assert await connection.receive_kept(anyio.CancelScope()) is KEPT
+        assert await connection.receive_kept(anyio.CancelScope()) is KEPT
+    assert connection.kept() is KEPT
+    assert not connection.is_ended
+
+
+async def test_values_that_have_arrived_are_taken_without_waiting() -> None:
+    connection = Scripted(KEPT)
+    connection.begin_keeping("e1")
+    assert connection.kept() is KEPT
+
+
+async def test_a_worker_that_asks_for_too_many_texts_at_once_is_ended() -> None:
+    def asking(count: int) -> Scripted:
+        connection = Scripted()
+        connection.arrived = [AskHidden(number, KEY.encode()) for number in range(count)]
+        return connection
+
+    busy, greedy = asking(8), asking(9)
+    for connection in (busy, greedy):
+        with anyio.move_on_after(10):
+            while len(connection.sent) < 8 and not connection.is_ended:
+                await connection.receive(anyio.move_on_after(0))
+    assert (busy.is_ended, len(busy.sent)) == (False, 8)
+    assert (greedy.is_ended, greedy.sent) == (True, [])
