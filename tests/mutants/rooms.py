@@ -134,6 +134,7 @@ ROOMS: Final = (
             "tests/engine/session/tools/test_writing.py",
         ),
         (
+            "tests/engine/runtime/sandbox/test_landlock.py",
             "tests/engine/runtime/sandbox/test_attacks.py",
             "tests/engine/runtime/test_worker_domain.py",
             "tests/engine/runtime/test_realms.py",
