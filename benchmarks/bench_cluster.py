@@ -168,7 +168,16 @@ def _turns(setting: Setting) -> list[Row]:
 
 def _cluster(setting: Setting) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder, running("18", "fsync=on") as database, nodes(1) as cluster:
-        options = ("--cluster", cluster.address, "--store", database.new_database(), "--idle", str(IDLE_MINUTES))
+        options = (
+            "--cluster",
+            cluster.address,
+            "--cluster-cpus",
+            "1",
+            "--store",
+            database.new_database(),
+            "--idle",
+            str(IDLE_MINUTES),
+        )
         with served(Path(folder) / "state", *options, environ=cluster.environ) as (port, headers):
             client = Returning(port, headers, folder)
             client.answered()
