@@ -39,11 +39,11 @@ _SWAPS: Final = {
 _OPPOSITE: Final = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
 """Operators whose replacement negates the comparison."""
 
-_NO_CALLS: Final = {"cast", "isinstance", "max", "min"}
-"""Exchanging their arguments shows nothing about the program."""
-
 _REPORTERS: Final = {"_logger", "_log", "logger", "logging", "warnings"}
 """Calls of their methods only report."""
+
+_NOT_EXCHANGED: Final = {"cast", "isinstance", "max", "min", *_REPORTERS}
+"""Exchanging their arguments shows nothing about the program."""
 
 _BUILTIN_TYPES: Final = {"str", "int", "bytes", "bool", "float", "dict", "list", "tuple", "set", "frozenset"}
 
@@ -151,9 +151,7 @@ class _Source:
                 yield _Change("condition", node, node, f"({self._text(node.operand)})")
             case ast.Await():
                 yield _Change("await", node, node, self._text(node.value))
-            case ast.Call(func=ast.Name(id=name)) if name in _NO_CALLS:
-                pass
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name))) if name in _REPORTERS:
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id=name))) if name in _NOT_EXCHANGED:
                 pass
             case ast.Call():
                 named = [keyword.value for keyword in node.keywords if keyword.arg is not None]

@@ -80,6 +80,7 @@ ROOMS: Final = (
         (
             "tests/engine/session/test_journal.py",
             "tests/acp_adapter/test_pump.py",
+            "tests/engine/session/test_tool_records.py",
             "tests/engine/session/test_acts.py",
             "tests/engine/session/test_fetching_asked.py",
             "tests/engine/session/test_session.py",
@@ -146,7 +147,11 @@ ROOMS: Final = (
         ("engine/log/redaction/*.py", "engine/log/secrets.py"),
         ("tests/engine/log/redaction/*.py", "tests/engine/log/test_secrets.py", "tests/engine/session/test_secrets.py"),
     ),
-    Room("view", ("engine/context/view/*.py",), ("tests/engine/context/view/test_*.py",)),
+    Room(
+        "view",
+        ("engine/context/view/*.py",),
+        ("tests/engine/context/view/test_*.py", "tests/docs/test_published_view.py"),
+    ),
     Room(
         "framing",
         ("acp_adapter/jsonrpc/*.py", "engine/runtime/worker/channel.py", "engine/runtime/connection.py"),
