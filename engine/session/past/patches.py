@@ -103,7 +103,8 @@ def for_patch(deltas: Sequence[FileDelta], root: str) -> Sequence[FileDelta]:
 
 
 def _why_not_in_patch(path: str, root: str) -> str:
-    if not is_inside(path, (root,)):
+    # A path of an imported session may have `..` in it.
+    if not is_inside(os.path.normpath(path), (root,)):
         return OUTSIDE
     return NOT_UTF8 if "\ufffd" in path else ""
 

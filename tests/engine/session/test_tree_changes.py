@@ -25,7 +25,7 @@ from engine.log.store.memory import MemoryStore
 from engine.session.commands.files import NO_FILES, NO_FILES_SINCE
 from engine.session.past.left_files import NOT_STORED, NOT_UTF8, ONLY_COPY
 from engine.session.past.merging import SAME_LINES
-from engine.session.past.patches import changed_since, deltas_of, patch
+from engine.session.past.patches import OUTSIDE, FileDelta, changed_since, deltas_of, for_patch, patch
 from engine.session.past.undoing import CHANGED_LATER, NOT_BY_STATEMENT, NOTHING_TO_REDO, NOTHING_TO_UNDO, UNDONE
 from engine.session.working_tree import changes, listing
 from engine.session.working_tree.baseline import FOLDER
@@ -799,3 +799,12 @@ async def test_only_copy_of_a_protected_file_stays(session: Session, project: Pa
     session._parts.facts.is_foreign = True  # pyright: ignore[reportPrivateUsage] -- as if a model had written it
     await session.undo()
     assert any(isinstance(found, tuple) and "kept" in str(found[0]) for found in tree(project).values())
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"), [("/p/a", ""), ("/p/d/../a", ""), ("/p/../out/a", OUTSIDE), ("/p/d/../../pp/a", OUTSIDE)]
+)
+def test_a_patch_has_no_file_outside_whatever_its_path_in_the_log(path: str, reason: str) -> None:
+    deltas = for_patch([FileDelta(path, None, b"x\n", None, 0o100644)], "/p")
+    assert deltas[0].reason == reason
+    assert ("b/a" in patch(deltas, "/p")) == (not reason)
