@@ -28,7 +28,7 @@ from html import escape
 from string import ascii_letters, digits
 from typing import Final, NamedTuple
 
-from .spellings import MARKS, SEQUENCE, SWALLOWED, UNFINISHED_UNIT, Reading, Span
+from .spellings import ANY_MARKS, SEQUENCE, SWALLOWED, UNFINISHED_UNIT, Reading, Span
 
 SHORTEST: Final = 8
 """The fewest bytes of a form. Shorter ones are too common in ordinary text."""
@@ -286,7 +286,7 @@ def _starts(needle: Needle, reading: Reading, start: int, last: int | None = Non
     if (
         needle.is_blank
         or len(text) == len(needle.data)
-        or not _BLANK.search(_LINE_BREAK.sub(b"", SEQUENCE.sub(b"", MARKS[0].sub(b"", text)).rstrip(_BLANKS)))
+        or not _BLANK.search(_LINE_BREAK.sub(b"", SEQUENCE.sub(b"", ANY_MARKS.removed_from(text)).rstrip(_BLANKS)))
     ):
         yield first
 

@@ -42,7 +42,18 @@ from ..events.codec import encode
 from ..events.conversation import AgentReasoning, ThinkingBlock
 from ..events.execution import EffectAnswered, StatementRecorded
 from .needles import SHORTEST, Needles, encoded_forms, plain_forms
-from .spellings import MARKS, STRING_BYTES, Span, fold, has_marks, read_in, reading, unmarked
+from .spellings import (
+    STRING_BYTES,
+    Marks,
+    Span,
+    fold,
+    has_marks,
+    marks_in,
+    read_in,
+    reading,
+    unmarked,
+    without_colours,
+)
 
 _CONTINUATION: Final = bytes(range(0x80, 0xC0))
 """The bytes of UTF-8 that begin no character."""
@@ -242,10 +253,11 @@ class Redactor:
         """Yield where forms are, as the text reads with the marks of its lines, and without them."""
         if self._known.spelled.may_be_in(fold(data)):
             yield from self._known.spelled.found(reading(data))
-        if has_marks(data):
-            for mark, rest in unmarked(data):
+        plain = without_colours(data)
+        if has_marks(plain):
+            for marks, rest in unmarked(plain):
                 if self._known.spelled.may_be_in(fold(rest)):
-                    yield from self._known.spelled.found(reading(data, mark=mark))
+                    yield from self._known.spelled.found(reading(data, marks=marks))
 
     def _open_at(self, data: bytes) -> int:
         """Return the first position from which a form or escape may continue in the next piece; else the length."""
@@ -253,14 +265,14 @@ class Redactor:
         since = max(0, size - self._known.exact.longest)
         at = self._known.exact.open_at(read_in(data[since:], ()))
         first = size if at is None else since + at
-        return min(first, *(self._spelled_open_at(data, mark) for mark in (None, *MARKS)))
+        return min(first, *(self._spelled_open_at(data, marks) for marks in (None, *marks_in(without_colours(data)))))
 
-    def _spelled_open_at(self, data: bytes, mark: re.Pattern[bytes] | None) -> int:
+    def _spelled_open_at(self, data: bytes, marks: Marks | None) -> int:
         enough = self._known.spelled.longest + STRING_BYTES + 100
         length = 2 * enough
         while True:
             since = max(0, len(data) - length)
-            end = reading(data[since:], is_open=True, mark=mark)
+            end = reading(data[since:], is_open=True, marks=marks)
             if not since or len(end.data) >= enough:
                 break
             length *= 4

@@ -12,9 +12,9 @@ A pass of folding, in this order:
 - removes white space and quotation marks, with a backslash before them, so broken lines are joined;
 - decodes `%41`, `\u0041`, `\x41`, `\101`, `&#65;` and `&amp;` to UTF-8; removes `\n` and other backslashes.
 
-**Marks of lines.** Views and changes put a number or a sign before each line, and long lines are continued behind a
-mark. In a command or a file these may belong to the text. So `unmarked` removes them first, and a text with such marks
-is read twice, with them and without them.
+**Marks of lines.** Views and changes put a number or a sign before each line, searches a place, and long lines are
+continued behind a mark. In a command or a file these may belong to the text. So `unmarked` removes them first, after
+the colours, and a text with such marks is read several times, with them and without them.
 
 There are LEVELS passes, because JSON may be in HTML, and that in a URL. Each rule looks at a bounded number of bytes,
 so a text in pieces reads like the whole. A rule may take the first bytes of a value for the end of an escape (`100%`
@@ -91,40 +91,73 @@ SWALLOWED: Final = tuple(
 """The bytes that an escape, a sequence or the mark of a quoted line may take from a value after it."""
 
 
-_LINE_START: Final = rb"(?:(?<=\n)|(?<=\\n))"
-_PLACE: Final = (
-    rb"[ >]{0,16}(?:[0-9]{1,8}(?:-[0-9]{1,8})?(?:\t|\\+t)|[^\s\\]{1,300}(?::[0-9]{1,8}:|-[0-9]{1,8}-) "
-    rb"|(?:\xe2\x86\xaa|\\+u21aa) )"
-)
+_LINE_STARTS: Final = (b"\n", b"\\n")
+_NUMBER: Final = rb"[0-9]{1,8}+(?:-[0-9]{1,8}+)?+(?:\t|\\++t)"
+_CONTINUED: Final = rb"(?:\xe2\x86\xaa|\\++u21aa) "
+_QUOTED: Final = rb"[ >]{0,16}+"
+_SIGN: Final = _QUOTED + rb"[+-]"
+_NUMBERED: Final = _QUOTED + rb"(?:" + _NUMBER + rb"|" + _CONTINUED + rb")"
+_PATH: Final = rb"(?=[^\s\\]{3,320}+(?<=[:-]) )[^\s\\]{1,300}(?::[0-9]{1,8}:|-[0-9]{1,8}-) "
 """A path ends at a backslash, so a text full of escaped line breaks is not read again and again."""
-_SIGN: Final = rb"[ >]{0,16}[+-]"
-_ONE_MARK: Final = rb"(?:" + _PLACE + rb"|" + _SIGN + rb")"
-MARKS: Final = tuple(
-    re.compile(_LINE_START + marks)
-    for marks in (
-        rb"(?:" + _ONE_MARK + rb"){1,4}",
-        *(
-            rb"(?="
-            + _ONE_MARK
-            + rb")(?:"
-            + _PLACE
-            + rb"){0,3}(?:"
-            + _SIGN
-            + rb"(?:"
-            + _PLACE
-            + rb"){0,2}){0,%d}" % signs
-            for signs in (0, 1, 2)
-        ),
-    )
-)
+_PLACE: Final = _QUOTED + rb"(?:" + _NUMBER + rb"|" + _PATH + rb"|" + _CONTINUED + rb")"
+_FOUND: Final = rb"(?:[^\s\\:]{1,300}+:)?[0-9]{1,8}+: ?|[^\n\r\\]{1,300}?(?::[0-9]{1,8}:|-[0-9]{1,8}-) "
+"""Before a line that a search has found: also as `grep -n` prints it, and with a path that contains blanks."""
+_ANY_PLACE: Final = _QUOTED + rb"(?:" + _NUMBER + rb"|" + _FOUND + rb"|" + _CONTINUED + rb")"
+_SEARCHED: Final = re.compile(rb"[:-][0-9]{1,8}[:-] |(?:\n|\\n)[ >+-]{0,16}+(?:[^\s\\:]{1,300}+:)?[0-9]{1,8}+:")
+"""There are no marks of a search in a text without this."""
+_MARKED: Final = tuple(re.compile(start + rb"(?:" + _SIGN + rb"|" + _NUMBERED + rb")") for start in (rb"\n", rb"\\n"))
+_MARK_BYTES: Final = 400
+
+
+class Marks:
+    """The marks of lines that one reading removes.
+
+    Args:
+        marks: the pattern of all marks of a line. It is compiled when it is needed first.
+    """
+
+    def __init__(self, marks: bytes) -> None:
+        self._marks = marks
+
+    @cached_property
+    def patterns(self) -> Sequence[tuple[bytes, re.Pattern[bytes]]]:
+        """Line breaks with the pattern of each, whose group 1 is the marks.
+
+        They begin with literal bytes, which `re` finds many times faster than a place by what is before it.
+        """
+        return [(start, re.compile(re.escape(start) + rb"(" + self._marks + rb")")) for start in _LINE_STARTS]
+
+    def removed_from(self, data: bytes) -> bytes:
+        """Return the bytes without the marks."""
+        for start, pattern in self.patterns:
+            if start in data:
+                data = pattern.sub(start.replace(b"\\", b"\\\\"), data)
+        return data
+
+
+def _any_signs(place: bytes) -> bytes:
+    return rb"(?:" + place + rb"|" + _SIGN + rb"){1,4}+"
+
+
+def _signs(place: bytes, most: int) -> bytes:
+    """Return the pattern of marks with up to so many signs."""
+    places = rb"(?:" + place + rb"){1,3}+"
+    signs = rb"(?:" + _SIGN + rb"(?:" + place + rb"){0,2}+){%d,%d}+"
+    return rb"(?:" + signs % (1, most) + rb"|" + places + signs % (0, most) + rb")" if most else places
+
+
+ANY_MARKS: Final = Marks(_any_signs(_ANY_PLACE))
+_MARKS: Final = (ANY_MARKS, Marks(_signs(_ANY_PLACE, 0)), *(Marks(_signs(_PLACE, most)) for most in (0, 1, 2)))
 """What is before a line of a view, a search, changes or a continued line; several if a view shows changes.
 
-First with any signs of changes, then with none, one or two, because a line of a secret may begin with such a sign.
+First with any signs of changes, then with none, one or two, because a line of a secret may begin with such a sign, or
+with a number and a colon.
 """
-_MARKED: Final = tuple(re.compile(newline + _ONE_MARK) for newline in (rb"\n", rb"\\n"))
-"""These begin with literal bytes, which `re` finds quickly."""
-_MARK_BYTES: Final = 400
-UNFINISHED_MARK: Final = re.compile(_LINE_START + rb"(?:" + _ONE_MARK + rb"){0,4}[ >]{0,16}\S{0,320}\Z")
+_SIMPLE_MARKS: Final = (Marks(_any_signs(_NUMBERED)), *(Marks(_signs(_NUMBERED, most)) for most in (0, 1, 2)))
+"""The same for a text without the marks of a search, which take the most time."""
+UNFINISHED_MARK: Final = re.compile(
+    rb"(?:(?<=\n)|(?<=\\n))(?:" + _ANY_PLACE + rb"|" + _SIGN + rb"){0,4}+" + _QUOTED + rb"\S{0,320}\Z"
+)
 """The beginning of a mark, or of a line, at the end of a text that goes on."""
 
 
@@ -142,18 +175,28 @@ def fold(data: bytes) -> bytes:
 
 
 def has_marks(data: bytes) -> bool:
-    """Return whether a line begins with a mark."""
-    return any(pattern.search(data) for pattern in _MARKED)
+    """Return whether a line may begin with a mark; `data` has no colours."""
+    return any(pattern.search(data) for pattern in _MARKED) or _SEARCHED.search(data) is not None
 
 
-def unmarked(data: bytes) -> Iterator[tuple[re.Pattern[bytes], bytes]]:
-    """Yield the marks of lines that there may be, and the bytes without them."""
-    last = None
-    for mark in MARKS:
-        found = mark.sub(b"", data)
-        if found != last:
-            yield mark, found
+def marks_in(data: bytes) -> Sequence[Marks]:
+    """Return the marks that the lines of a text may have, for one reading each; `data` has no colours."""
+    return _MARKS if _SEARCHED.search(data) else _SIMPLE_MARKS
+
+
+def unmarked(data: bytes) -> Iterator[tuple[Marks, bytes]]:
+    """Yield the marks of lines that there may be, and the bytes without them; `data` has no colours."""
+    last = data
+    for marks in marks_in(data):
+        found = marks.removed_from(data)
+        if found not in (data, last):
+            yield marks, found
         last = found
+
+
+def without_colours(data: bytes) -> bytes:
+    """Return the bytes without colours, which may be before a mark or between a mark and the line."""
+    return _COLOUR.sub(b"", data) if has_sequences(data) else data
 
 
 def has_sequences(data: bytes) -> bool:
@@ -308,16 +351,16 @@ class Reading(NamedTuple):
         return read_in(self.original, self.steps[:number])
 
 
-def reading(data: bytes, *, is_open: bool = False, mark: re.Pattern[bytes] | None = None) -> Reading:
+def reading(data: bytes, *, is_open: bool = False, marks: Marks | None = None) -> Reading:
     """Return `fold(data)` with the origin of each byte, which takes longer.
 
     Args:
         is_open: more follows, so an end that may still change is left out.
-        mark: one of MARKS, which is removed from the lines first; None for nothing.
+        marks: those that are removed from the lines first, after the colours; None for nothing.
     """
     reader = _Reader(data, is_open)
-    if mark is not None:
-        reader.remove_marks(mark)
+    if marks is not None:
+        reader.remove_marks(marks)
     for _ in range(LEVELS):
         reader.close_gaps()
         before = reader.now
@@ -344,11 +387,16 @@ class _Reader:
             self.steps.append(step)
             self.now = step.data
 
-    def remove_marks(self, mark: re.Pattern[bytes]) -> None:
-        """Make the step that removes the marks of lines."""
+    def remove_marks(self, marks: Marks) -> None:
+        """Make the steps that remove colours and the marks of lines."""
+        self._leave_out(UNFINISHED_SEQUENCE)
+        if has_sequences(self.now):
+            self.add(_edited(self.now, _COLOUR))
         if self._is_open and (end := UNFINISHED_MARK.search(self.now, max(0, len(self.now) - _MARK_BYTES))):
             self.add(Edited(self.now[: end.start()], [0], [0]))
-        self.add(_edited(self.now, mark))
+        for start, pattern in marks.patterns:
+            if start in self.now:
+                self.add(_edited(self.now, pattern, group=1))
 
     def close_gaps(self) -> None:
         """Make the steps up to the escapes."""
@@ -430,7 +478,7 @@ class Edited(NamedTuple):
         return self.places[at + 1] if is_replaced else self.places[at] + position - self.starts[at]
 
 
-def _edited(data: bytes, pattern: re.Pattern[bytes]) -> Edited:
+def _edited(data: bytes, pattern: re.Pattern[bytes], group: int = 0) -> Edited:
     parts: list[bytes] = []
     starts, places = [0], [0]
     length = last = 0
@@ -449,7 +497,7 @@ def _edited(data: bytes, pattern: re.Pattern[bytes]) -> Edited:
                 add(found[1], found.end(1))
                 add(APART, 0)
     for found in pattern.finditer(data):
-        start = found.start()
+        start = found.start(group)
         add(data[last:start], start)
         if pattern is UNIT and found[1]:  # backslashes before the last one stand for nothing
             start = found.end(1) - 1

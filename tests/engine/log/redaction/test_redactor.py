@@ -126,6 +126,9 @@ ON_LINES = {
         "\u2028".join,
         lambda lines: json.dumps({"a": "".join(f"{number}\t{line}\n" for number, line in enumerate(lines, 8))}),
         lambda lines: json.dumps("\n\u21aa ".join(lines)),
+        lambda lines: "@@\n" + "".join(f"\x1b[32m+\x1b[m\x1b[32m{line}\x1b[m\n" for line in lines),
+        lambda lines: "".join(f"{number}:{line}\n" for number, line in enumerate(lines, 8)),
+        lambda lines: "".join(f"src/a-b.py:{number}:{line}\n" for number, line in enumerate(lines, 8)),
     ],
     ids=[
         "numbers",
@@ -140,6 +143,9 @@ ON_LINES = {
         "Unicode",
         "JSON",
         "escaped",
+        "colours",
+        "grep -n",
+        "grep -Hn",
     ],
 )
 def test_a_secret_on_several_lines_is_found_behind_the_marks_of_lines(
@@ -158,9 +164,16 @@ def test_a_secret_on_several_lines_is_found_behind_the_marks_of_lines(
         assert pieces_of(LONG, each) == []
 
 
+@pytest.mark.parametrize("lines", ON_LINES.values(), ids=ON_LINES)
+@pytest.mark.parametrize("mark", ["my notes/k y.txt:{}: ", "my notes.txt-{}- "])
+def test_a_secret_is_found_behind_a_path_with_blanks(lines: list[str], mark: str) -> None:
+    text = "".join(f"{mark.format(number)}{line}\n" for number, line in enumerate(lines, 8))
+    assert pieces_of(LONG, Redactor([LONG]).redact(text)) == []
+
+
 def test_marks_of_lines_stay_and_join_nothing_else() -> None:
     redactor = Redactor(["first-second"])
-    for text in ("first\n12\tthird", "1\tfirst\n2\t-\n4 second", "+first\n x\n+-second"):
+    for text in ("first\n12\tthird", "1\tfirst\n2\t-\n4 second", "+first\n x\n+-second", "1:first\n2:third"):
         assert redactor.redact(text) == text
 
 
@@ -626,7 +639,9 @@ def test_no_form_of_a_secret_is_in_the_lines(secret: str, form: Callable[[str], 
     assert not redactor.holds(shown)
 
 
-@pytest.mark.parametrize("unit", ["\\n", "\\na", "\n", "\n1", "\\n- ", "\\n" + "a" * 299, "\n> ", "\\n1-2"])
+@pytest.mark.parametrize(
+    "unit", ["\\n", "\\na", "\n", "\n1", "\\n- ", "\\n" + "a" * 299, "\n> ", "\\n1-2", "\n+", "\na:1: "]
+)
 def test_no_text_takes_much_longer_than_others_of_its_length(unit: str) -> None:
     redactor, size = Redactor([LONG]), 1 << 17
 
