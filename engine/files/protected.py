@@ -24,6 +24,7 @@ from itertools import chain, islice, zip_longest
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
+from ..core import libpq_files
 from ..core.domain import is_inside
 from .git_configuration import (
     COMMON_DIR,
@@ -43,6 +44,7 @@ from .protected_names import (
     BY_NAME,
     BY_VARIABLE,
     CONFIGURATION,
+    DATABASES,
     GIT,
     GIT_DATA,
     GIT_RUNS,
@@ -454,6 +456,9 @@ def _places_in_variables(roots: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         paths = (os.path.expanduser(os.path.expandvars(each)) for each in several)
         places = [real_path(os.path.join(root, path)) for path in paths for root in roots if path]
         yield from ((place, why) for place in places if is_inside(place, roots) and place not in roots)
+    for path in libpq_files.named_paths(os.environ):
+        places = [real_path(os.path.join(root, path)) for root in roots]
+        yield from ((place, DATABASES) for place in places if is_inside(place, roots) and place not in roots)
 
 
 def _rows_of_configuration() -> Iterator[str]:

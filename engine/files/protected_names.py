@@ -30,7 +30,7 @@ _MERCURIAL: Final = "Mercurial runs hooks and programs named in this file, or fi
 _NPX: Final = "npm, npx and similar tools run code named in this file, even when they start an MCP server"
 _PROVIDERS: Final = "libraries of model providers read here which programs to run and where to send keys"
 _LOADED: Final = "programs, including Rewindow, read here which code to load or which servers to trust"
-_DATABASES: Final = "Rewindow and other programs read here which server to send sessions, queries and passwords to"
+DATABASES: Final = "Rewindow and other programs read here which server to send sessions, queries and passwords to"
 _PYTHON: Final = "Python runs this file at each start, if its directory is on the import path"
 
 _EMACS: Final = "Emacs evaluates this file when you open another file in the directory"
@@ -95,7 +95,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(f"{CONFIGURATION}python_keyring", "Rewindow and other programs import the keyring that is named here"),
     Row(OWN, "Rewindow reads its settings and keys from here"),
     *(Row(name, _PROVIDERS) for name in (".config/gcloud", ".config/anthropic", ".secureConnect", ".aws", ".azure")),
-    *(Row(name, _DATABASES) for name in (".pg_service.conf", ".pgpass", ".postgresql")),
+    *(Row(name, DATABASES) for name in (".pg_service.conf", ".pgpass", ".postgresql")),
     Row(".mcp.json", "coding agents start the MCP servers named in this file when they open the directory"),
     Row(".claude", "Claude Code runs the hooks named in its settings"),
     Row(".claude.json", "Claude Code starts the MCP servers named in this file"),
@@ -109,8 +109,8 @@ BY_VARIABLE: Final = {
     **dict.fromkeys(("ANTHROPIC_CONFIG_DIR", "ANTHROPIC_IDENTITY_TOKEN_FILE", "AZURE_CONFIG_DIR"), _PROVIDERS),
     **dict.fromkeys(("OPENSSL_CONF", "OPENSSL_MODULES", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_PRELOAD"), _LOADED),
     **dict.fromkeys(("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"), _LOADED),
-    **dict.fromkeys(("PGSERVICEFILE", "PGPASSFILE", "PGSYSCONFDIR"), _DATABASES),
-    **dict.fromkeys(("PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY", "PGSSLCRL", "PGSSLCRLDIR"), _DATABASES),
+    **dict.fromkeys(("PGSERVICEFILE", "PGPASSFILE", "PGSYSCONFDIR"), DATABASES),
+    **dict.fromkeys(("PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY", "PGSSLCRL", "PGSSLCRLDIR"), DATABASES),
     **dict.fromkeys(("BASH_ENV", "ENV"), _SHELL),
     "PYTHONSTARTUP": _PYTHON,
     "NPM_CONFIG_USERCONFIG": _NPX,

@@ -14,7 +14,6 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from fnmatch import translate
 from itertools import zip_longest
 from typing import Final, cast
@@ -22,6 +21,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
+from ..core import libpq_files
 from ..core.key_file import FileValues
 from ..core.mcp_servers import HttpServer, McpServer, StdioServer
 from .redaction import SHORTEST, Redactor
@@ -41,6 +41,10 @@ SECRET_NAMES: Final = (
 """Patterns of names whose values are secret, in any case; `*` stands for any characters."""
 NEVER_SECRET: Final = ("PWD", "OLDPWD", "*ASKPASS")
 """Names that match one of these patterns but have paths as values."""
+_HEADERS: Final = re.compile(r"OTEL_.*HEADERS", re.IGNORECASE)
+"""The variables with headers of telemetry."""
+_NAMED_PART: Final = re.compile(r"\A[\w.@+-]+[:=]\s*(.+)\Z")
+"""What follows a name in a value, such as `user:KEY`, `token=KEY` or `X-Token: KEY`."""
 _QUOTES: Final = ("'", '"')
 _SCHEMES: Final = ("bearer", "basic", "token")
 _QUOTED_END: Final = "\\n"
@@ -56,12 +60,6 @@ _PASSWORDS_IN_URL: Final = (
 )
 """Up to the first and up to the last `@`, because people do not escape one in a password."""
 _PARAMETER_IN_URL: Final = re.compile(r"[?&]([\w.%-]+)=([^&#\s]+)")
-_DATABASE_PASSWORDS: Final = (
-    ("PGPASSFILE", "~/.pgpass", re.compile(r"(?m)^(?!#)(?:(?:\\.|[^:\\\n])*:){4}(.+)$")),
-    ("PGSERVICEFILE", "~/.pg_service.conf", re.compile(r"(?m)^password=(.+)$")),
-)
-"""Files with passwords that libpq reads: the variable with the path, the default, and where a password is."""
-_MOST_BYTES: Final = 1 << 20
 _RANDOM_PART: Final = 16
 """The length from which a part of a URL's path may be a key, as in the addresses of web hooks."""
 _PROXY: Final = re.compile(r"(?i).*_proxy")
@@ -114,7 +112,8 @@ def find_secrets(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> 
     found: dict[str, list[str]] = {}
     for name, value in environ.items():
         own = [value] if is_secret.match(name) and not is_none.match(name) and not _is_path(value) else []
-        own += [part for part in map(str.strip, _parts_of(value)) if own and part not in own and len(part) >= SHORTEST]
+        parts = map(str.strip, _parts_of(name, value))
+        own += [part for part in parts if own and part not in own and len(part) >= SHORTEST]
         passwords = [password for pattern in _PASSWORDS_IN_URL for password in pattern.findall(value)]
         if _PROXY.fullmatch(name):
             passwords += _PASSWORD_OF_PROXY.findall(value)
@@ -139,17 +138,7 @@ def redactor_of(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> R
     It also replaces the keys that other programs store in the file of keys later.
     """
     values = find_secrets(environ, more_names).values
-    return Redactor([*values, *_database_passwords(environ)], FileValues(environ))
-
-
-def _database_passwords(environ: Mapping[str, str]) -> Iterator[str]:
-    home = environ.get("HOME", "")
-    for variable, default, pattern in _DATABASE_PASSWORDS:
-        path = environ.get(variable) or default.replace("~", home)
-        with suppress(OSError), open(path, "rb") as file:
-            for found in pattern.findall(file.read(_MOST_BYTES).decode("utf-8", "replace")):
-                yield found.strip()
-                yield re.sub(r"\\(.)", r"\1", found.strip())
+    return Redactor([*values, *libpq_files.passwords(environ)], FileValues(environ))
 
 
 def server_secrets(server: McpServer, environ: Mapping[str, str], more_names: Iterable[str] = ()) -> list[str]:
@@ -198,17 +187,30 @@ def _texts_in(value: str) -> list[str]:
     return found
 
 
-def _parts_of(value: str) -> Iterable[str]:
+def _parts_of(name: str, value: str) -> Iterable[str]:
     """Yield the parts of a secret value that programs use or print alone."""
     for quote in _QUOTES:
         if value.strip()[:1] == value.strip()[-1:] == quote:
             yield value.strip()[1:-1]
-    scheme, space, rest = value.strip().partition(" ")
-    if space and scheme.lower() in _SCHEMES:
-        yield rest
+    yield from _without_scheme(value)
     if _QUOTED_END in value:
         yield value.replace(_QUOTED_END, "\n")
     yield from _texts_named(value, _matcher(SECRET_NAMES))
+    for named in _named_in_headers(value) if _HEADERS.fullmatch(name) else _NAMED_PART.findall(value.strip()):
+        yield from (each for each in (named, *_without_scheme(named)) if not _is_plain(each))
+
+
+def _without_scheme(value: str) -> Iterable[str]:
+    scheme, space, rest = value.strip().partition(" ")
+    if space and scheme.lower() in _SCHEMES:
+        yield rest
+
+
+def _named_in_headers(value: str) -> Iterable[str]:
+    """Yield the values of `name=value,name=value`, in which characters may be written as `%XX`."""
+    for name, _, text in (each.partition("=") for each in value.split(",")):
+        if _unquoted(name).strip().lower() not in _PLAIN_HEADERS:
+            yield from dict.fromkeys((text, _unquoted(text)))
 
 
 def _texts_named(value: str, is_secret: re.Pattern[str]) -> Iterable[str]:

@@ -658,6 +658,28 @@ def test_a_file_that_a_variable_names_is_protected(
     assert not found.why(str(tmp_path / "other"))
 
 
+@pytest.mark.parametrize("name", ["passfile", "servicefile", "sslrootcert", "sslcert", "sslkey", "sslcrl", "sslcrldir"])
+@pytest.mark.parametrize("is_service", [False, True])
+def test_a_file_that_the_address_of_a_store_names_is_protected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_service: bool
+) -> None:
+    lay(tmp_path, {"of store": "", "other": "", "service": f"[a]\n {name}={tmp_path}/of store\n"})
+    address = f"postgresql:///x?service=a&{name}={tmp_path}/of%20store"
+    if is_service:
+        monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "service"))
+    monkeypatch.setenv("REWINDOW_STORE", "postgresql:///x?service=a" if is_service else address)
+    found = scanned(tmp_path)
+    assert str(tmp_path / "of store") in found.places()
+    assert found.why(str(tmp_path / "of store")) == BY_VARIABLE["PGPASSFILE"]
+    assert not found.why(str(tmp_path / "other"))
+
+
+def test_the_certificates_of_the_system_are_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lay(tmp_path, {"system": ""})
+    monkeypatch.setenv("REWINDOW_STORE", "postgresql://db/x?sslrootcert=system")
+    assert not scanned(tmp_path).why(str(tmp_path / "system"))
+
+
 @pytest.mark.parametrize("value", ["{root}/a.so:{root}/b.so", "{root}/a.so {root}/b.so", "$FOLDER/b.so", "~/b.so"])
 def test_each_path_of_a_variable_is_protected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     lay(tmp_path, {"a.so": "", "b.so": ""})

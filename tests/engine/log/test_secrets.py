@@ -239,3 +239,47 @@ def test_passwords_that_libpq_reads_from_files_are_secret(tmp_path: Path) -> Non
     text = "noPassword1 Mm18\\:Qw7xLk Mm18:Qw7xLk tEz5hGdS8a"
     assert redactor.redact(text) == "noPassword1 *** *** ***"
     assert redactor_of({"HOME": str(tmp_path / "none")}).redact(text) == text
+
+
+@pytest.mark.parametrize(
+    ("files", "environ"),
+    [
+        ({".pgpass": "db:5432:x:me:KEY:comment\n"}, {}),
+        ({"pw": "db:5432:x:me:KEY\n"}, {"REWINDOW_STORE": "postgresql://me@db/x?sslmode=require&passfile=%2FHOME/pw"}),
+        ({"s": "[a]\npassword=KEY\n"}, {"REWINDOW_STORE": "postgresql:///x?service=a&servicefile=/HOME/s"}),
+        ({".pg_service.conf": "[a]\n \t password=KEY\t\n"}, {}),
+        ({".pg_service.conf": "[a]\nsslpassword=KEY\n"}, {}),
+        ({".pg_service.conf": "[a]\noauth_client_secret=KEY\n"}, {}),
+        ({"pg_service.conf": "[a]\npassword=KEY\n"}, {"PGSYSCONFDIR": "/HOME"}),
+        ({".pg_service.conf": "[a]\npassfile=/HOME/pw\n", "pw": "*:*:*:*:KEY"}, {}),
+    ],
+)
+def test_a_password_in_any_file_of_libpq_is_secret(
+    tmp_path: Path, files: dict[str, str], environ: dict[str, str]
+) -> None:
+    home = str(tmp_path)
+    for name, text in files.items():
+        (tmp_path / name).write_text(text.replace("/HOME", home).replace("KEY", "tEz5hGdS8a"))
+    named = {name: value.replace("%2FHOME", home).replace("/HOME", home) for name, value in environ.items()}
+    assert redactor_of({"HOME": home, **named}).redact("it is tEz5hGdS8a.") == "it is ***."
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OTEL_EXPORTER_OTLP_HEADERS", "x-team=production,api-key=tEz5hGdS8a"),
+        ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "content-type=application/x1,Authorization=Bearer%20tEz5hGdS8a"),
+        ("REGISTRY_AUTH", "user:tEz5hGdS8a"),
+        ("SESSION_AUTH", "token=tEz5hGdS8a"),
+        ("HTTP_AUTH", "Authorization: Bearer tEz5hGdS8a"),
+    ],
+)
+def test_the_named_part_of_a_secret_is_secret(name: str, value: str) -> None:
+    redactor = redactor_of({name: value})
+    assert redactor.redact("it is tEz5hGdS8a.") == "it is ***."
+    assert redactor.redact("the user, production, application/x1") == "the user, production, application/x1"
+
+
+@pytest.mark.parametrize("value", ["user:short", "user:production", "https://host.example/a1b2c3d4", "a1b2c3=="])
+def test_an_ordinary_part_of_a_secret_is_none(value: str) -> None:
+    assert find_secrets({"REGISTRY_AUTH": value}).values == (value,)
