@@ -1,8 +1,8 @@
 """One connection to an MCP server through the SDK's client: HTTP client, transports, tools, resources and prompts.
 
 What comes from the server leaves here as plain data. Must not know sessions, permissions, or how a program is started.
-The SDK takes half a second to import, so this module is loaded with a session's first server. Used by
-`session.servers`.
+The SDK takes half a second to import, so this module is loaded with a session's first server. It is long, because no
+other module of the engine may import the SDK. Used by `session.servers`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ from mcp_types import (
     ElicitResult,
     ErrorData,
     Implementation,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
     PaginatedResult,
     PromptListChangedNotification,
     ResourceListChangedNotification,
@@ -77,6 +81,7 @@ class MessageClient(httpx2.AsyncClient):
         plain["Accept-Encoding"] = "identity"
         super().__init__(headers=plain, timeout=httpx2.Timeout(_CONNECT_SECONDS, read=_SILENT_SECONDS))
         self.lost = anyio.Event()
+        self._rate = _Rate()
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Raises httpx2.HTTPError. Reading the answer raises that too, and httpx2.StreamError for a refused one."""
@@ -89,7 +94,7 @@ class MessageClient(httpx2.AsyncClient):
         if not response.is_success and not _goes_on(response):
             failed()
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _Answer(response, response.stream, failed)
+        response.stream = _Answer(response, response.stream, failed, self._rate)
         return response
 
 
@@ -105,12 +110,15 @@ def _goes_on(response: httpx2.Response) -> bool:
 
 
 class _Answer(httpx2.AsyncByteStream):
-    """The body of a response, within its limit."""
+    """The body of a response, within its limit. An event stream has no end, so its rate is limited."""
 
-    def __init__(self, response: httpx2.Response, stream: httpx2.AsyncByteStream, failed: Callable[[], None]) -> None:
+    def __init__(
+        self, response: httpx2.Response, stream: httpx2.AsyncByteStream, failed: Callable[[], None], rate: _Rate
+    ) -> None:
         self._headers = response.headers
         self._stream = stream
         self._failed = failed
+        self._rate = rate
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
@@ -119,6 +127,8 @@ class _Answer(httpx2.AsyncByteStream):
                 left -= len(piece)
                 if left < 0:
                     raise httpx2.StreamError(_TOO_LARGE)
+                if math.isinf(left):
+                    await self._rate.count(len(piece))
                 yield piece
         except (httpx2.HTTPError, httpx2.StreamError):
             self._failed()
@@ -142,12 +152,19 @@ class _Answer(httpx2.AsyncByteStream):
 #
 # A line over pipes has at most LONGEST_LINE bytes. Input is read at a limited rate, so a flood costs a limited part of
 # one processor, and its sender waits. Lines that are not messages are dropped, because programs print banners.
+#
+# The SDK handles each request of a server in a task, which lasts until the transport takes its answer. A server that
+# reads no answers can make any number of them, so a connection ends when too many of its requests are unanswered.
 
 LONGEST_LINE: Final = 16 << 20
 MOST_MESSAGES: Final = 200
 MOST_BYTES: Final = 4 << 20
 WINDOW_SECONDS: Final = 0.1
 """At most MOST_MESSAGES or MOST_BYTES are read in this time."""
+MOST_UNANSWERED: Final = 100
+"""Requests of a server without an answer, at a time."""
+MOST_UNANSWERED_BYTES: Final = 32 << 20
+TOO_MANY_UNANSWERED: Final = "the server sends requests, and does not accept the answers"
 _FLUSH_SECONDS: Final = 0.5
 
 Incoming = SessionMessage | Exception
@@ -169,6 +186,7 @@ async def over_pipes(process: ServerProcess, ended: anyio.Event) -> AsyncGenerat
     incoming_sender, incoming = anyio.create_memory_object_stream[Incoming](0)
     outgoing, outgoing_receiver = anyio.create_memory_object_stream[SessionMessage](0)
     written = anyio.Event()
+    unanswered = _Unanswered()
 
     async def read() -> None:
         try:
@@ -176,6 +194,7 @@ async def over_pipes(process: ServerProcess, ended: anyio.Event) -> AsyncGenerat
                 async for line in _lines(process):
                     message = _message(line)
                     if message is not None:
+                        unanswered.note(message)
                         await incoming_sender.send(message)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the reader is gone
@@ -199,7 +218,7 @@ async def over_pipes(process: ServerProcess, ended: anyio.Event) -> AsyncGenerat
             tasks.start_soon(read)
             tasks.start_soon(write)
             try:
-                yield incoming, outgoing
+                yield incoming, _Outgoing(outgoing, unanswered)
             finally:
                 with anyio.CancelScope(shield=True):
                     incoming.close()
@@ -247,6 +266,57 @@ class _Rate:
         self._bytes += size
 
 
+class _Unanswered:
+    """The requests of a server that have no answer yet."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, list[int]] = {}
+        """The bytes of each, by their id as text, because the SDK compares ids so."""
+
+    def note(self, incoming: Incoming) -> None:
+        """Note a request, or its cancellation: the SDK ends its task, and sends no answer. Raises ValueError."""
+        message = incoming.message if isinstance(incoming, SessionMessage) else None
+        if isinstance(message, JSONRPCRequest):
+            self._sizes.setdefault(str(message.id), []).append(len(message.model_dump_json()))
+            sizes = [size for each in self._sizes.values() for size in each]
+            if len(sizes) > MOST_UNANSWERED or sum(sizes) > MOST_UNANSWERED_BYTES:
+                raise ValueError(TOO_MANY_UNANSWERED)
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            cancelled = str((message.params or {}).get("requestId"))
+            if len(self._sizes.get(cancelled, ())) == 1:  # of several with one id, the SDK ends only the last
+                del self._sizes[cancelled]
+
+    def note_answer(self, outgoing: SessionMessage) -> None:
+        """Note that the transport has taken a message."""
+        message = outgoing.message
+        if isinstance(message, JSONRPCResponse | JSONRPCError) and (sizes := self._sizes.get(str(message.id))):
+            sizes.pop()
+            if not sizes:
+                del self._sizes[str(message.id)]
+
+
+class _Outgoing:
+    """The stream of outgoing messages, which notes the answers."""
+
+    def __init__(self, stream: Any, unanswered: _Unanswered) -> None:
+        self._stream = stream
+        self._unanswered = unanswered
+
+    async def send(self, message: SessionMessage, /) -> None:
+        await self._stream.send(message)
+        self._unanswered.note_answer(message)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> _Outgoing:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *failure: Any) -> None:
+        await self._stream.__aexit__(*failure)
+
+
 def _message(line: bytes) -> SessionMessage | None:
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
@@ -259,10 +329,14 @@ async def over_http(server: HttpServer, ended: anyio.Event) -> AsyncGenerator[St
     """The streams of a server at a URL. `ended` is set when it sends no more, or accepts no more."""
     client = MessageClient(server.headers)
     sender, receiver = anyio.create_memory_object_stream[Incoming](0)
+    unanswered = _Unanswered()
 
     async def pass_on(incoming: Any) -> None:
+        rate = _Rate()
         try:
             async for message in incoming:
+                await rate.count(0)  # `client` counts the bytes
+                unanswered.note(message)
                 await sender.send(message)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the reader is gone
@@ -281,7 +355,7 @@ async def over_http(server: HttpServer, ended: anyio.Event) -> AsyncGenerator[St
         tasks.start_soon(pass_on, incoming)
         if server.transport == "sse":
             tasks.start_soon(give_up)
-        yield receiver, outgoing
+        yield receiver, _Outgoing(outgoing, unanswered)
         tasks.cancel_scope.cancel()
 
 
