@@ -6,6 +6,7 @@ transport is the SDK's, for both eras. Called by `cli`.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import signal
@@ -25,9 +26,11 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn import Config
 from uvicorn import Server as HttpServer
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from engine import session_named
 from engine.core.errors import InvalidRequestError
+from engine.core.web_access import BACKLOG, Strangers
 from mcp_tools.access import PATH, Access
 from mcp_tools.requests import DEFAULT_SESSION
 from mcp_tools.server import Service, compose
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
     from engine import Host
 
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+MOST_CONNECTIONS: Final = 320
+"""If there are as many, requests are refused; without a token any client may have them."""
 IDLE_SECONDS: Final = 30 * 60.0
 GRACE_SECONDS: Final = 2
 """Time for running calls to end during shutdown."""
@@ -46,11 +51,12 @@ _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="rewindow-mcp"'}
 class AccessCheck:
     """The ASGI application: refuses requests without access, and passes the others to `manager`."""
 
-    def __init__(self, manager: StreamableHTTPSessionManager, access: Access) -> None:
+    def __init__(self, manager: StreamableHTTPSessionManager, access: Access, strangers: Strangers) -> None:
         endpoint = _Endpoint(StreamableHTTPASGIApp(manager), "anyone" if access.token is None else "token")
         routes = [Route(PATH, endpoint), Route(f"{PATH}/{{name}}", endpoint)]
         self._app = Router(routes, redirect_slashes=False)
         self._access = access
+        self._strangers = strangers
         self._calls = 0
         self._idle = anyio.Event()
 
@@ -58,6 +64,7 @@ class AccessCheck:
         if (refusal := self._refusal(scope)) is not None:
             await refusal(scope, receive, send)
             return
+        self._strangers.forget(scope["client"])
         if scope["method"] != "POST":  # a stream without an end
             await self._app(scope, receive, send)
             return
@@ -131,6 +138,21 @@ def make_manager(server: Server[Any], access: Access) -> StreamableHTTPSessionMa
     )
 
 
+def _protocol(strangers: Strangers) -> type[H11Protocol]:
+    """Return a protocol that tells which connections have begun and ended."""
+
+    class Connection(H11Protocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore -- as uvicorn's
+            super().connection_made(transport)
+            strangers.arrived(self.client, transport.abort, self.loop.call_later)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            strangers.forget(self.client)
+            super().connection_lost(exc)
+
+    return Connection
+
+
 class _WebServer(HttpServer):
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -160,7 +182,8 @@ async def serve_http(
     with listening:
         async with compose(make_host, service) as (server, engine, subscriptions), anyio.create_task_group() as tasks:
             manager = make_manager(server, access)
-            checked_app = AccessCheck(manager, access)
+            strangers = Strangers()
+            checked_app = AccessCheck(manager, access, strangers)
             web = _WebServer(
                 Config(
                     checked_app,
@@ -172,6 +195,9 @@ async def serve_http(
                     server_header=False,
                     timeout_graceful_shutdown=GRACE_SECONDS + 1,
                     ws="none",
+                    backlog=BACKLOG,
+                    http=_protocol(strangers),
+                    limit_concurrency=MOST_CONNECTIONS,
                 )
             )
             logging.getLogger("mcp.server.streamable_http").addFilter(is_worth_logging)

@@ -17,6 +17,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from engine.core.web_access import Strangers
 from engine.runtime.system.peers import Endpoint, Peer
 from session_page.access import Access
 from session_page.assembly import SERVED_POLICY
@@ -65,12 +66,14 @@ class Guard:
 
     Args:
         find_peer: returns who has the other end of a connection, given the server's end and the client's.
+        strangers: the connections that have shown no token.
     """
 
-    def __init__(self, app: ASGIApp, access: Access, find_peer: FindPeer) -> None:
+    def __init__(self, app: ASGIApp, access: Access, find_peer: FindPeer, strangers: Strangers) -> None:
         self._app = app
         self._access = access
         self._find_peer = find_peer
+        self._strangers = strangers
         self._peers: dict[Endpoint, Peer] = {}
         """By the client's end, as long as the connection lasts."""
 
@@ -110,6 +113,8 @@ class Guard:
             response = refusal(401, NOT_ALLOWED)
             response.headers["WWW-Authenticate"] = 'Bearer realm="rewindow"'
             return response
+        if scope["path"] != TICKETS:
+            self._strangers.forget(scope["client"])
         return None
 
     async def _peer(self, scope: Scope) -> Peer:

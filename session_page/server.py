@@ -6,6 +6,7 @@ sentence. Called by `command`.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import socket
@@ -23,6 +24,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from engine import Host, Store
 from engine.core.errors import EngineError, InvalidRequestError
 from engine.core.ids import SessionId
+from engine.core.web_access import BACKLOG, Strangers
 from engine.log.redaction import Redactor
 from engine.runtime.system.peers import Endpoint, Peer, peer_of
 from engine.session.pages import PageAddress
@@ -108,7 +110,8 @@ class PageServer:
         self._tasks: TaskGroup | None = None
         self._first: SessionId | None = None
         app = PageApp(self.access, Sessions(self._rows, self._feed), self._actions, hidden)
-        self._app = Guard(app, self.access, find_peer)
+        self._strangers = Strangers()
+        self._app = Guard(app, self.access, find_peer, self._strangers)
 
     def addresses(self, session_id: SessionId) -> PageAddress:
         """Return the addresses of a session's page, with a new ticket. For `/page`."""
@@ -152,7 +155,8 @@ class PageServer:
                         date_header=False,
                         timeout_graceful_shutdown=_GRACE_SECONDS,
                         ws="none",
-                        http=_protocol(self._app.forget),
+                        backlog=BACKLOG,
+                        http=_protocol(self._app.forget, self._strangers),
                     )
                 )
                 # Connections that we cut on purpose are no errors, and `app` logs those that are.
@@ -221,11 +225,16 @@ class PageServer:
                     del self._feeds[session_id], self._seen[session_id]
 
 
-def _protocol(forget: Callable[[Endpoint], None]) -> type[H11Protocol]:
-    """Return a protocol that tells which connections have ended."""
+def _protocol(forget: Callable[[Endpoint], None], strangers: Strangers) -> type[H11Protocol]:
+    """Return a protocol that tells which connections have begun and ended."""
 
     class Connection(H11Protocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore -- as uvicorn's
+            super().connection_made(transport)
+            strangers.arrived(self.client, transport.abort, self.loop.call_later)
+
         def connection_lost(self, exc: Exception | None) -> None:
+            strangers.forget(self.client)
             if self.client is not None:
                 forget(self.client)
             super().connection_lost(exc)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -11,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.abc
 import httpx2
 import psutil
 import pytest
 from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import ListRootsResult, ResourceUpdatedNotification, Root
 
+from engine.core import web_access
 from mcp_tools import http
 from mcp_tools.access import FILE_NAME
 from mcp_tools.tools.views import NO_HANDLES
@@ -89,6 +92,49 @@ async def raw(url: str, *headers: bytes) -> int:
     async with await anyio.connect_tcp(host, int(port)) as stream:
         await stream.send(b"\r\n".join(lines))
         return int((await stream.receive()).split(b" ")[1])
+
+
+@pytest.mark.anyio
+async def test_silent_connections_keep_no_client_out(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_access, "MOST_STRANGERS", 2)
+    async with web(project) as server, contextlib.AsyncExitStack() as stack:
+        host, _, port = server.url.removeprefix("http://").partition("/")[0].partition(":")
+
+        async def connected() -> anyio.abc.ByteStream:
+            return await stack.enter_async_context(await anyio.connect_tcp(host, int(port)))
+
+        async def status(connection: anyio.abc.ByteStream, token: str) -> bytes:
+            head = f"DELETE /mcp HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {token}\r\n\r\n"
+            await connection.send(head.encode())
+            return (await connection.receive()).split(b" ")[1]
+
+        async def is_cut(connection: anyio.abc.ByteStream) -> bool:
+            with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                while await connection.receive():
+                    pass
+            return True
+
+        known, wrong = await connected(), await connected()
+        assert await status(known, TOKEN) == b"400"  # no session is named, but the token is right
+        assert await status(wrong, "x") == b"401"
+        silent = [await connected() for _ in range(3)]
+        assert await is_cut(wrong)
+        assert await is_cut(silent[0])
+        assert await status(await connected(), TOKEN) == b"400"
+        assert await status(known, TOKEN) == b"400"
+
+
+@pytest.mark.anyio
+async def test_connections_are_limited_without_a_token(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "MOST_CONNECTIONS", 3)
+    async with web(project, token=None) as server, contextlib.AsyncExitStack() as stack:
+        host, _, port = server.url.removeprefix("http://").partition("/")[0].partition(":")
+        statuses: list[bytes] = []
+        for _n in range(3):
+            connection = await stack.enter_async_context(await anyio.connect_tcp(host, int(port)))
+            await connection.send(f"DELETE /mcp HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+            statuses.append((await connection.receive()).split(b" ")[1])
+        assert statuses == [b"400", b"400", b"503"]
 
 
 @pytest.mark.anyio

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
+import anyio.abc
 import pytest
 
+from engine.core import web_access
 from engine.core.clock import SystemClock
 from engine.core.ids import SessionId
 from engine.log.redaction import Redactor
@@ -302,6 +304,36 @@ async def test_who_takes_a_port_that_was_a_browsers_is_asked_about(tmp_path: Pat
         await eventually(lambda: not client.server._app._peers)
         assert await anyio.to_thread.run_sync(statuses, 1) == [403]
         assert len(asked) == 2
+
+
+async def test_silent_connections_keep_no_browser_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_access, "MOST_STRANGERS", 2)
+    async with served(tmp_path) as (client, _), contextlib.AsyncExitStack() as stack:
+        port = client.server.access.port
+
+        async def connected() -> anyio.abc.ByteStream:
+            return await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port))
+
+        async def has_answer(connection: anyio.abc.ByteStream, path: str, *headers: str) -> bool:
+            lines = (f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{port}", *headers, "", "")
+            await connection.send("\r\n".join(lines).encode())
+            return (await connection.receive()).startswith(b"HTTP/1.1 200")
+
+        async def is_cut(connection: anyio.abc.ByteStream) -> bool:
+            with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                while await connection.receive():
+                    pass
+            return True
+
+        with_token = "/api/sessions", f"Authorization: Bearer {client.token}"
+        known, shell = await connected(), await connected()
+        assert await has_answer(known, *with_token)
+        assert await has_answer(shell, "/")  # which needs no token
+        silent = [await connected() for _ in range(3)]
+        assert await is_cut(shell)
+        assert await is_cut(silent[0])
+        assert await has_answer(await connected(), *with_token)
+        assert await has_answer(known, *with_token)
 
 
 # --- tickets ----------------------------------------------------------------------------------------------------------
