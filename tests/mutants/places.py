@@ -151,15 +151,20 @@ class _Source:
                 yield _Change("condition", node, node, f"({self._text(node.operand)})")
             case ast.Await():
                 yield _Change("await", node, node, self._text(node.value))
-            case ast.Call(func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id=name))) if name in _NOT_EXCHANGED:
-                pass
             case ast.Call():
-                named = [keyword.value for keyword in node.keywords if keyword.arg is not None]
-                for left, right in (*pairwise(node.args), *pairwise(named)):
-                    yield from self._exchanged(left, right)
+                yield from self._of_call(node)
             case _:
                 for operator, left, right in _operations(node):
                     yield from self._swapped(operator, left, right)
+
+    def _of_call(self, node: ast.Call) -> Iterator[_Change]:
+        match node.func:
+            case ast.Name(id=name) | ast.Attribute(value=ast.Name(id=name)) if name in _NOT_EXCHANGED:
+                return
+            case _:
+                named = [keyword.value for keyword in node.keywords if keyword.arg is not None]
+                for left, right in (*pairwise(node.args), *pairwise(named)):
+                    yield from self._exchanged(left, right)
 
     def _negated(self, test: ast.expr) -> Iterator[_Change]:
         """Yield the negation, if no change of an operator is the same."""
