@@ -96,6 +96,8 @@ Each request needs a bearer token, because other users of the machine can reach 
 
 - Requests must name this machine in `Host`, on every address. Requests from web pages of another origin (`Origin`) are
   refused.
+- A connection may stay for 10 s without an accepted request. If 64 do so and one more arrives, the oldest is closed.
+  There may be 320 connections in all.
 - `--allow-host NAME` allows another name in `Host`, such as the name of a reverse proxy. Names must match completely,
   with any port.
 - There is no TLS. On a network that you do not control, put a proxy with TLS in front.
