@@ -456,10 +456,9 @@ def test_what_the_server_refuses_at_its_start(tmp_path: Path) -> None:
     assert "for TLS" in refused(*listen, "--tls-cert", str(file), "--tls-key", str(file))
     assert "only with --listen" in refused("--token-file", "x")
     assert "takes [HOST:]PORT" in refused("--listen", "x", "--state-dir", str(state))
-    add_token(state, "bob")
+    assert "the same account" in refused("tokens", "add", "bob", "--account", OWN, "--state-dir", str(state))
+    file.write_text(f"{file.read_text()}0badcafe bob {OWN} {'0' * 64}\n")
     assert "the same account" in refused(*listen)
-    revoke(state, "bob")
-    subprocess.run([PROGRAM, "tokens", "add", "bob", "--account", OWN, "--state-dir", str(state)], check=True)
     file.write_text("nonsense\n")
     assert "line 1" in refused(*listen)
 
