@@ -35,7 +35,7 @@ def test_what_is_not_a_file_has_no_state_and_leaves_nothing_open(tmp_path: Path)
     (tmp_path / "directory").mkdir()
     before = psutil.Process().num_fds()
     states = [file_state(str(tmp_path / name), 9) for name in ("file", "link", "directory", "gone", "file/below")]
-    assert psutil.Process().num_fds() == before
+    assert psutil.Process().num_fds() <= before
     assert states[1:] == [FileState()] * 4
     assert states[0].data == b"abc"
 
