@@ -201,7 +201,7 @@ class LocalHost:
     def ask(self) -> None:
         """Read the host's answers, and ask again how it is."""
         with suppress(OSError):  # nothing to read
-            while answers := os.read(self._control.fileno(), _MOST_ANSWERS * ANSWER.size):
+            while answers := self._control.recv(_MOST_ANSWERS * ANSWER.size):
                 self._asked = 0
                 is_unused, received = ANSWER.unpack(answers[-ANSWER.size :])
                 self._is_unused = is_unused and received == self._given
@@ -225,7 +225,7 @@ class LocalHost:
     def _tell(self, word: bytes) -> None:
         """Send without waiting."""
         with suppress(OSError):  # the host has ended, or does not read
-            os.write(self._control.fileno(), word)
+            self._control.send(word)
 
     async def end(self) -> None:
         """End the process: closing the control socket lets it close its sessions."""

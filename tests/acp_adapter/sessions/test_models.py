@@ -211,7 +211,8 @@ async def test_a_reply_that_breaks_off_is_withdrawn(tmp_path: Path, server: LlmS
         assert pieces[0]["content"]["text"] == "half of "
         assert "".join(piece["content"]["text"] for piece in pieces[1:]) == "whole"
         assert pieces[0]["messageId"] != pieces[1]["messageId"]
-        card = next(update for update in agent.updates() if "toolCallId" in update)
+        # There is a card without content before it if the library takes long to load.
+        card = next(update for update in agent.updates() if "toolCallId" in update and "content" in update)
         assert card["content"][0]["content"]["text"].endswith("The partial reply was discarded.")
         seen = len(agent.updates())
         await agent.load(session, tmp_path)

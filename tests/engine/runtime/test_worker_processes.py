@@ -179,8 +179,8 @@ be 11 more."""
 LOADED = {
     "context": "",
     "context.tail": "section_parts sections timeline",
-    "core": "clock diff domain durable encodings errors execution ids levels links mcp_servers pictures plain_data "
-    "python_source text toolbox",
+    "core": "clock diff domain durable encodings errors execution ids levels libpq_files links mcp_servers pictures "
+    "plain_data python_source store_address text toolbox",
     "core.tokens": "counter ranks",
     "files": (
         "buffers changes disk document filling git_configuration globs group group_summary installation looks "
