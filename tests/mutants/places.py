@@ -108,7 +108,7 @@ class _Source:
         for kind, first, last, after in changes:
             start, end = self._start(first), self._end(last)
             before = self._source[start:end].decode()
-            yield Place(kind, ".".join(around), first.lineno, last.end_lineno, start, end, before, after)  # type: ignore[attr-defined]
+            yield Place(kind, ".".join(around), first.lineno, last.end_lineno, start, end, before, after)
         for child in _children(node):
             yield from self.places(child, (*around, node.name) if isinstance(node, _Definition) else around)
 
@@ -196,10 +196,10 @@ class _Source:
         return self._source[self._end(left) : self._start(right)].decode()
 
     def _start(self, node: ast.AST) -> int:
-        return self._lines[node.lineno - 1] + node.col_offset  # type: ignore[attr-defined]
+        return self._lines[node.lineno - 1] + node.col_offset
 
     def _end(self, node: ast.AST) -> int:
-        return self._lines[node.end_lineno - 1] + node.end_col_offset  # type: ignore[attr-defined]
+        return self._lines[node.end_lineno - 1] + node.end_col_offset
 
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

@@ -119,7 +119,7 @@ class Scripted(Connection):
     """A connection whose messages arrive one at a time, whenever somebody waits for one."""
 
     def __init__(self, *arriving: Any) -> None:
-        super().__init__(SimpleNamespace(redactor=REDACTOR, message=lambda body: body))  # type: ignore[arg-type]
+        super().__init__(SimpleNamespace(redactor=REDACTOR, message=lambda body: body))
         self.arriving = list(arriving)
         self.arrived: list[Any] = []
         self.sent: list[Any] = []

@@ -266,7 +266,7 @@ async def test_no_other_session_waits_for_a_search_for_protected_files(
 async def test_statements_ask_where_the_kernel_cannot_sandbox(tmp_path: Path) -> None:
     for layers in ((), ("landlock", "mounts"), ("seccomp", "mounts")):
         user = FixedPermissions([YES, NO])
-        kernel = Kernel(layers)  # type: ignore[arg-type]
+        kernel = Kernel(layers)
         async with served(tmp_path, kernel, writes("x = 1", "y = 2"), user=user) as session:
             await turns(session, 2)
         assert [question.subject for question in user.questions] == [
@@ -396,7 +396,7 @@ async def test_formerly_sandboxed_session_asks_before_it_reruns(tmp_path: Path) 
         other, user = Kernel(layers), FixedPermissions([NO])
         copied = MemoryStore(FixedClock())
         copied.add(store.row(session.session_id), store.load(session.session_id))
-        async with served(tmp_path, other, None, store=copied, rule=rule, load=session.session_id, user=user) as loaded:  # type: ignore[arg-type]
+        async with served(tmp_path, other, None, store=copied, rule=rule, load=session.session_id, user=user) as loaded:
             await loaded.accept("y = 2").end()
             assert [question.subject for question in user.questions] == [
                 RebuildSubject(statements=(1,), held=False, before=LEAST)
