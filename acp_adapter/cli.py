@@ -10,6 +10,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TextIO, cast
 
 from acp_adapter.jsonrpc.stdio import divert
@@ -194,8 +195,11 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _minutes(text: str) -> float:
-    """Return a number of minutes that can pass. Raises ValueError, which the parser reports."""
-    minutes = float(text)
-    if not 0 < minutes < float("inf"):
-        raise ValueError(text)
-    return minutes
+    """Return a number of minutes that can pass. Raises ArgumentTypeError."""
+    import argparse  # only for a server
+
+    with suppress(ValueError):
+        minutes = float(text)
+        if 0 < minutes < float("inf"):
+            return minutes
+    raise argparse.ArgumentTypeError(f"{text} is not a number of minutes above 0")

@@ -456,6 +456,8 @@ def test_what_the_server_refuses_at_its_start(tmp_path: Path) -> None:
     assert "belong together" in refused(*listen, "--tls-cert", "x")
     assert "for TLS" in refused(*listen, "--tls-cert", str(file), "--tls-key", str(file))
     assert "only with --listen" in refused("--token-file", "x")
+    for idle in ("nan", "soon"):
+        assert f"{idle} is not a number of minutes above 0" in refused(*listen, f"--idle={idle}")
     assert "takes [HOST:]PORT" in refused("--listen", "x", "--state-dir", str(state))
     assert "the same account" in refused("tokens", "add", "bob", "--account", OWN, "--state-dir", str(state))
     file.write_text(f"{file.read_text()}0badcafe bob {OWN} {'0' * 64}\n")
