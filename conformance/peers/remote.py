@@ -225,7 +225,7 @@ class Socket:
                     return
             try:
                 self._protocol.receive_data(await self._stream.receive(_CHUNK))
-            except (anyio.EndOfStream, anyio.BrokenResourceError):
+            except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
                 return
 
     async def close(self) -> None:

@@ -7,6 +7,7 @@ import ipaddress
 import json
 import ssl
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,19 @@ def certificate(folder: Path) -> tuple[str, str]:
     form = serialization.PrivateFormat.PKCS8
     paths[1].write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
     return str(paths[0]), str(paths[1])
+
+
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+def test_the_program_of_the_suite_that_carries_lines_ends_with_its_input(
+    server: Server, tmp_path: Path, token: str, scheme: str
+) -> None:
+    held = tmp_path / "token"
+    held.write_text(token)
+    program = [sys.executable, "-m", "conformance.peers.remote", f"{scheme}://{server.url}", "--token-file", str(held)]
+    line = json.dumps(INITIALIZE)
+    for _ in range(3):
+        done = subprocess.run(program, input=f"{line}\n", capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 async def test_tls_serves_both_versions_of_http_and_websockets(tmp_path: Path) -> None:
