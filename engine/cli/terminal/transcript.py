@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...context.tail.feed import divergence_phrase, plan_lines
+from ...context.tail.feed import plan_lines
 from ...context.tail.results import REST_LEFT_OUT, given_text, output_text, printed_text
 from ...context.tail.rights import entered_line, entered_sentence
 from ...core.ids import MessageId, StatementId, ToolCallId
@@ -43,7 +43,7 @@ from ...log.events.conversation import (
     UserMessage,
 )
 from ...log.events.execution import CommandEnded, ExecutionFinished, FileWritten, StatementRecorded
-from ...log.events.going_back import Diverged, HeadMoved, ReplayBegun, Rewound
+from ...log.events.going_back import HeadMoved, ReplayBegun, Rewound
 from ...log.events.nodes import FileChanged, NodeChanged
 from ...log.events.session import DomainEntered, EnvironmentRestored, PlanChanged
 from ...log.file_history import rewound_lines
@@ -559,7 +559,7 @@ def repeats(value: str | None, output: str) -> bool:
 
 
 class Reruns:
-    """The lines for statements that run again, with their progress."""
+    """The lines for statements that run again, with their progress. The report at the end lists the differences."""
 
     def __init__(self) -> None:
         self._numbers: dict[StatementId, int] = {}
@@ -575,8 +575,6 @@ class Reruns:
             case ReplayBegun(statements=count):
                 self._done, self._of = 0, count
                 return None
-            case Diverged(statement=number):
-                return f"statement {number} had a different result: {divergence_phrase(event)}"
             case ExecutionFinished(statement_id=statement, status=status):
                 self._done += 1
                 done = f"{self._done} of {max(self._done, self._of)}"

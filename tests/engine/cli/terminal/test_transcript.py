@@ -29,7 +29,7 @@ from engine.log.events.conversation import (
     UserMessage,
 )
 from engine.log.events.execution import CommandEnded, ExecutionFinished, FileWritten, StatementRecorded
-from engine.log.events.going_back import ReplayBegun
+from engine.log.events.going_back import Diverged, ReplayBegun
 from engine.log.events.nodes import FileChanged, NodeChanged
 from engine.log.events.session import DomainEntered, EnvironmentRestored, PlanChanged, PlanEntry, TitleChanged
 from engine.log.permissions import CommandSubject, FileSubject, PermissionQuestion, StatementSubject, TreeSubject
@@ -476,6 +476,18 @@ def test_a_statement_of_before_that_runs_again_has_its_number() -> None:
     assert "statement 3 ran again (1 of 1)" in shown(
         [ReplayBegun(first=3, last=3, mode="live", statements=1), again], on
     )
+
+
+def test_differences_of_statements_that_run_again_are_left_to_the_report() -> None:
+    found = Diverged(
+        execution_id=ExecutionId("x"),
+        against=ExecutionId("w"),
+        statement=3,
+        aspect="value",
+        before="428.0",
+        after="476.0",
+    )
+    assert shown([ReplayBegun(first=3, last=3, mode="live", statements=1), found], reading()) == ""
 
 
 def test_progress_of_a_rebuild_is_left_to_the_spinner() -> None:
