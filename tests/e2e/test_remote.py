@@ -201,7 +201,7 @@ async def test_tls_serves_both_versions_of_http_and_websockets(tmp_path: Path) -
                 assert (response.status_code, response.http_version) == (200, version)
                 assert response.headers["Set-Cookie"].endswith("; Secure")
         async with websockets.connect(
-            f"wss://{server.url}", ssl=trusted, additional_headers=bearer(token), proxy=None
+            f"wss://{server.url}", ssl=trusted, additional_headers=bearer(token), proxy=None, open_timeout=60
         ) as socket:
             await socket.send(json.dumps(INITIALIZE))
             assert "agentCapabilities" in str(await socket.recv())
@@ -306,9 +306,10 @@ async def test_requests_from_elsewhere_are_refused(server: Server, token: str) -
         assert await status(Origin="null") == 403
         assert (await http.post(url, json=INITIALIZE)).status_code == 401
         assert await status(Origin=f"http://127.0.0.1:{server.port}") == 200
+    address = f"ws://{server.url}"
     for headers in ({}, bearer("wrong"), {**bearer(token), "Origin": "http://evil.example"}):
         with pytest.raises(websockets.InvalidStatus) as refused:
-            async with websockets.connect(f"ws://{server.url}", additional_headers=headers, proxy=None):
+            async with websockets.connect(address, additional_headers=headers, proxy=None, open_timeout=60):
                 pass
         assert refused.value.response.status_code in (401, 403)
 

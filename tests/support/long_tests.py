@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LIST: Final = ROOT / "tests/long_tests.txt"
-SHARE: Final = 0.28
+SHARE: Final = 0.13
 WHOLE: Final = frozenset({
     "tests/e2e/test_whole_task.py::test_whole_task",
     "tests/e2e/test_sessions.py::test_load_after_a_kill_shows_everything_and_restores_variables",

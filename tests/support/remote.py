@@ -145,8 +145,9 @@ async def over_websocket(
     server: Server, token: str, permission: str | None = "allow_once", **options: Any
 ) -> AsyncIterator[Client]:
     """A client; leaving closes the socket."""
+    address, headers = f"ws://{server.url}", bearer(token)
     async with websockets.connect(
-        f"ws://{server.url}", additional_headers=bearer(token), max_size=None, proxy=None, **options
+        address, additional_headers=headers, max_size=None, proxy=None, open_timeout=60, **options
     ) as socket:
         yield Client(WebSocketTransport(socket), permission=permission)  # pyright: ignore[reportArgumentType] -- alike
 

@@ -35,10 +35,10 @@ def test_key_is_kept_read_and_deleted(tmp_path: Path) -> None:
 def test_hanging_keyring_is_ended_at_its_deadline(tmp_path: Path) -> None:
     started = time.monotonic()
     with pytest.raises(KeyringError) as raised:
-        keyring(tmp_path, "Hanging", seconds=1.5).get(["anthropic"])
+        keyring(tmp_path, "Hanging", seconds=5.0).get(["anthropic"])
     assert (tmp_path / "asked").exists()
     assert raised.value.reason == NO_ANSWER
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
 
 
 def test_keyring_that_asks_for_a_password_fails_at_once(tmp_path: Path) -> None:
