@@ -24,7 +24,7 @@ from msgspec import Struct
 from ..core import libpq_files
 from ..core.key_file import FileValues
 from ..core.mcp_servers import HttpServer, McpServer, StdioServer
-from .redaction import SHORTEST, Redactor
+from .redaction import SHORTEST, Redactor, is_token
 
 _ALLOWED: Final = frozenset((
     "PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR", "TMPDIR", "USER", "LOGNAME", "SHELL",
@@ -45,6 +45,9 @@ _HEADERS: Final = re.compile(r"OTEL_.*HEADERS", re.IGNORECASE)
 """The variables with headers of telemetry."""
 _NAMED_PART: Final = re.compile(r"\A[\w.@+-]+[:=]\s*(.+)\Z")
 """What follows a name in a value, such as `user:KEY`, `token=KEY` or `X-Token: KEY`."""
+_BETWEEN_PIECES: Final = re.compile(r"[;,\s]+")
+"""Between the keys of a list, the fields of a connection string, and lines of variables."""
+_NAMED_PIECE: Final = re.compile(r"([\w.@+-]+)[:=](?!//)(=*[^=].*)")
 _QUOTES: Final = ("'", '"')
 _SCHEMES: Final = ("bearer", "basic", "token")
 _QUOTED_END: Final = "\\n"
@@ -59,7 +62,7 @@ _PASSWORDS_IN_URL: Final = (
     re.compile(r"://[^/\s:]*:([^/\s]+)@"),
 )
 """Up to the first and up to the last `@`, because people do not escape one in a password."""
-_PARAMETER_IN_URL: Final = re.compile(r"[?&]([\w.%-]+)=([^&#\s]+)")
+_PARAMETER_IN_URL: Final = re.compile(r"[?&#;]([\w.%-]+)=([^&#;\s]+)")
 _RANDOM_PART: Final = 16
 """The length from which a part of a URL's path may be a key, as in the addresses of web hooks."""
 _PROXY: Final = re.compile(r"(?i).*_proxy")
@@ -70,7 +73,7 @@ _HEADER: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*):(?!//)\s*(.+)", re.DOTALL
 _HEADER_OPTION: Final = re.compile(r"-H|--?[\w-]*header[\w-]*", re.IGNORECASE)
 _HEADER_NAMES: Final = ("AUTHORIZATION", "*_AUTHORIZATION", "*COOKIE*")
 """Further patterns of secret names, for headers."""
-_VARIABLE_OPTION: Final = "--env"
+_VARIABLE_OPTIONS: Final = ("--env", "-e")
 _DEEPEST: Final = 4
 """How many nested shell commands are searched."""
 
@@ -147,25 +150,24 @@ def server_secrets(server: McpServer, environ: Mapping[str, str], more_names: It
     All values of its headers and variables are secret, except paths, words, and values that this process has in its
     environment under a name that does not look secret. In its arguments and URL, values with secret-looking names are.
     """
-    named: dict[str, str] = {}
     if isinstance(server, StdioServer):
         known = set(environ.values())
         is_secret = _matcher((*SECRET_NAMES, *_configured(more_names)[0]))
-        given = [value for name, value in server.env.items() if value not in known or is_secret.match(name)]
-        for option, following in zip_longest(server.args, server.args[1:], fillvalue=""):
-            name, equals, value = option.partition("=")
-            if name.startswith("-"):
-                named[_variable_name(name)] = value if equals else following
+        variables = {name: value for name, value in server.env.items() if value not in known or is_secret.match(name)}
+        given = [each for name, value in variables.items() for each in (value, *_parts_of(name, value))]
+        named = [*find_secrets(variables, more_names).values, *command_line_secrets(server.args, environ, more_names)]
     else:
-        given = [value for name, value in server.headers.items() if name.lower() not in _PLAIN_HEADERS]
-        given += [value.partition(" ")[2] for value in given]
+        headers = {name: value for name, value in server.headers.items() if name.lower() not in _PLAIN_HEADERS}
+        given = [each for name, value in headers.items() for each in (value, *_parts_of(name, value))]
+        given += [value.partition(" ")[2] for value in headers.values()]
         address = urlsplit(server.url)
-        fields = (*parse_qsl(address.query), *parse_qsl(address.fragment))
-        named = {_variable_name(name): value for name, value in fields}
-        named["URL"] = server.url
         given += (part for part in address.path.split("/") if len(part) >= _RANDOM_PART)
+        fields = (*parse_qsl(address.query), *parse_qsl(address.fragment), ("URL", server.url))
+        named = [
+            each for name, value in fields for each in find_secrets({_variable_name(name): value}, more_names).values
+        ]
     secret = [value for each in given for value in (each, *_texts_in(each)) if not _is_plain(value)]
-    return [*secret, *find_secrets(named, more_names).values]
+    return [*secret, *named]
 
 
 def _variable_name(name: str) -> str:
@@ -195,7 +197,9 @@ def _parts_of(name: str, value: str) -> Iterable[str]:
     yield from _without_scheme(value)
     if _QUOTED_END in value:
         yield value.replace(_QUOTED_END, "\n")
-    yield from _texts_named(value, _matcher(SECRET_NAMES))
+    is_secret = _matcher(SECRET_NAMES)
+    yield from (text for name, text in _fields(value) if is_secret.match(name) or (not name and is_token(text)))
+    yield from () if _json_in(value) else _pieces(value, is_secret)
     for named in _named_in_headers(value) if _HEADERS.fullmatch(name) else _NAMED_PART.findall(value.strip()):
         yield from (each for each in (named, *_without_scheme(named)) if not _is_plain(each))
 
@@ -213,13 +217,16 @@ def _named_in_headers(value: str) -> Iterable[str]:
             yield from dict.fromkeys((text, _unquoted(text)))
 
 
-def _texts_named(value: str, is_secret: re.Pattern[str]) -> Iterable[str]:
-    """Yield the texts of JSON in a value whose names look secret, such as the key of a service account."""
-    for fields in _json_in(value):
-        if isinstance(fields, dict):
-            for name, text in cast("dict[str, object]", fields).items():
-                if isinstance(text, str) and is_secret.match(name):
-                    yield text
+def _pieces(value: str, is_secret: re.Pattern[str]) -> Iterable[str]:
+    """Yield the keys in a list, in a connection string (`User=me;Password=KEY`), and in lines of variables."""
+    for piece in _BETWEEN_PIECES.split(value.strip()):
+        name, text = "", piece.strip("".join(_QUOTES))
+        while named := _NAMED_PIECE.fullmatch(text):
+            name, text = named[1], named[2].strip("".join(_QUOTES))
+            if (is_secret.match(name) or is_token(text)) and not _is_plain(text):
+                yield text
+        if not name and is_token(text) and not _is_plain(text):
+            yield text
 
 
 def _json_in(value: str) -> list[object]:
@@ -280,7 +287,7 @@ def command_line_secrets(words: Sequence[str], environ: Mapping[str, str], more_
     for option, following in _pairs(words):
         for name, value in _named(option, following):
             found += find_secrets({_variable_name(name): value}, names).values
-        if option == _VARIABLE_OPTION and (variable := _ASSIGNMENT.fullmatch(following)):
+        if option in _VARIABLE_OPTIONS and (variable := _ASSIGNMENT.fullmatch(following)):
             # A variable given by hand counts as secret, whatever its name.
             server = StdioServer(name="", command="", env={variable[1]: variable[2]})
             found += server_secrets(server, environ, more_names)
@@ -323,13 +330,13 @@ def _named(word: str, following: str) -> Iterator[tuple[str, str]]:
 
 
 def _fields(word: str) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a word that is JSON, with the names of their fields."""
-    stack = _json_in(word)
+    """Yield the texts of a word that is JSON, with the names of their fields; a list has the name of its field."""
+    stack = [("", each) for each in _json_in(word)]
     while stack:
-        each = stack.pop()
-        if isinstance(each, dict):
-            fields = cast("dict[str, object]", each)
-            yield from ((name, value) for name, value in fields.items() if isinstance(value, str))
-            stack += fields.values()
+        name, each = stack.pop()
+        if isinstance(each, str):
+            yield name, each
+        elif isinstance(each, dict):
+            stack += cast("dict[str, object]", each).items()
         elif isinstance(each, list):
-            stack += cast("list[object]", each)
+            stack += ((name, item) for item in cast("list[object]", each))

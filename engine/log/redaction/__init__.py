@@ -8,7 +8,7 @@ encoder.
 from __future__ import annotations
 
 from ...core.text import HIDDEN
-from .needles import SHORTEST
+from .needles import SHORTEST, is_token
 from .redactor import (
     NO_SECRETS,
     RedactedStream,
@@ -30,6 +30,7 @@ __all__ = [
     "RedactedStream",
     "Redactor",
     "Storable",
+    "is_token",
     "marked_line",
     "redact_event",
     "redact_json",

@@ -44,6 +44,8 @@ LINE: Final = 16
 """The fewest characters of a line that is secret by itself."""
 _ARMOUR: Final = "-----"
 _TOKEN: Final = re.compile(rf"(?=\S*[A-Za-z])(?=\S*\d|\S*[a-z]\S*[A-Z]|\S*[A-Z]\S*[a-z])\S{{{LINE},}}")
+_SPACE: Final = re.compile(r"\s")
+_KINDS: Final = re.compile("[a-z]"), re.compile("[A-Z]"), re.compile(r"\d")
 _END_SIGNS: Final = re.compile(r"\A[\W_]+|[\W_]+\Z")
 _MOST_END_SIGNS: Final = 4
 _ENCODINGS: Final = ("latin-1", "cp1252", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
@@ -84,6 +86,14 @@ def secret_lines(value: str) -> Iterator[str]:
     lines = [line.strip() for line in value.splitlines()]
     if len(lines) > 1:
         yield from (line for line in lines if _TOKEN.search(line) and not line.startswith(_ARMOUR))
+
+
+def is_token(text: str) -> bool:
+    """Return whether a text has LINE characters or more, no blank, and two kinds: letters and digits, or both cases."""
+    if len(text) < LINE or _SPACE.search(text):
+        return False
+    lower, upper, digit = (pattern.search(text) is not None for pattern in _KINDS)
+    return (lower and upper) or (digit and (lower or upper))
 
 
 def encoded_forms(value: str) -> set[bytes]:

@@ -144,6 +144,33 @@ def test_a_long_value_is_looked_through_at_once() -> None:
     assert time.monotonic() - begun < 2
 
 
+TOKEN = "Zq7RkW3xYb9TfLm2PcVn5JhGdS8aEuQo1iX="
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DOCKER_AUTH_CONFIG", f'{{"auths": {{"ghcr.io": {{"auth": "{TOKEN}"}}}}}}'),
+        ("MY_SECRET", f'{{"db": [{{"password": "{TOKEN}"}}]}}'),
+        ("MY_SECRET", f'{{"tokens": ["{TOKEN}"]}}'),
+        ("API_TOKENS", f'["{TOKEN}", "other"]'),
+        ("API_TOKENS", f"{TOKEN},other-value"),
+        ("API_TOKENS", f"{TOKEN} other-value"),
+        ("X_AUTH", f"user:realm:{TOKEN}"),
+        ("X_AUTH", f"ApiKey {TOKEN}"),
+        ("DB_SECRET", f"Server=db;User=sa;Password={TOKEN}"),
+        ("DB_SECRET", "Server=db;User=sa;Password=pass.word"),
+        ("AZURE_STORAGE_KEY", f"DefaultEndpointsProtocol=https;AccountKey={TOKEN};EndpointSuffix=core.windows.net"),
+        ("APP_SECRETS", f"A=1\nDB='{TOKEN}'\nC=2"),
+        ("A_URL", f"https://example.org/#access_token={TOKEN}"),
+    ],
+)
+def test_a_key_inside_of_a_value_is_secret_alone(name: str, value: str) -> None:
+    found = find_secrets({name: value}).values
+    assert (TOKEN if TOKEN in value else "pass.word") in found
+    assert not {"core.windows.net", "other-value", "DefaultEndpointsProtocol=https"} & {*found}
+
+
 SERVER_VALUE = "a1b2c3d4e5f6"
 
 
@@ -162,6 +189,21 @@ def behind(url: str = "https://example.org/mcp", **headers: str) -> HttpServer:
         of_program(HEADERS=f'{{"Authorization": "Bearer {SERVER_VALUE}"}}'),
         of_program("--api-key", SERVER_VALUE),
         of_program(f"--access-token={SERVER_VALUE}"),
+        of_program("mcp-remote", "https://example.org/sse", "--header", f"Authorization: Bearer {SERVER_VALUE}"),
+        of_program("mcp-remote", f"--header=X-Api-Key: {SERVER_VALUE}"),
+        of_program("run", "-i", "-e", f"ANYTHING={SERVER_VALUE}", "image"),
+        of_program("run", f"--env=GITHUB_TOKEN={SERVER_VALUE}", "image"),
+        of_program("env", f"API_KEY={SERVER_VALUE}", "server"),
+        of_program("-c", f"API_KEY={SERVER_VALUE} exec server"),
+        of_program("--token", SERVER_VALUE, "--token", "z9y8x7w6v5u4"),
+        of_program("--token", "z9y8x7w6v5u4", "--token", SERVER_VALUE),
+        of_program(f"postgresql://me:{SERVER_VALUE}@db/x"),
+        of_program("mcp-remote", f"https://example.org/sse?api_key={SERVER_VALUE}"),
+        of_program("--config", f'{{"apiKey": "{SERVER_VALUE}"}}'),
+        of_program(DATABASE_URL=f"postgres://me:{SERVER_VALUE}@db/x"),
+        of_program(CONNECTION=f"Server=db;User=sa;Password={SERVER_VALUE}"),
+        behind(Cookie=f"sid={SERVER_VALUE}"),
+        behind(**{"X-Auth": f"user:{SERVER_VALUE}"}),
         behind(Authorization=f"Bearer {SERVER_VALUE}"),
         behind(**{"X-Anything": SERVER_VALUE}),
         behind(f"https://user:{SERVER_VALUE}@example.org/mcp"),
