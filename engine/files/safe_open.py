@@ -33,7 +33,7 @@ import errno
 import os
 import stat
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from os import O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY
@@ -49,6 +49,8 @@ from .pins import PIN, is_on_procfs, may, opened_again, path_of, pinned_again
 from .spellings import stored_name, stored_path
 
 _MOST_LINKS: Final = 40
+SEARCHED: Final = ("PATH", "LD_LIBRARY_PATH")
+"""Variables with places where programs and libraries are found."""
 """The kernel's own limit."""
 OUTSIDE: Final = "the path is outside the workspace"
 _IS_OWN: Final = "this path holds Rewindow's sessions and keys; statements cannot use it"
@@ -647,7 +649,7 @@ def same_directory(path: bytes, identity: tuple[int, int] | None) -> Generator[i
 
 
 def search_path(path: str, distrusted: tuple[str, ...]) -> str:
-    """A `PATH` without relative places and those in which a statement may have left a program.
+    """A variable of SEARCHED without relative places and those in which a statement may have left a program.
 
     The others are real paths, because a statement could exchange a link on the way to one. If none is left, the result
     is a place that has no programs: shells take an empty `PATH` for the working directory.
@@ -658,6 +660,12 @@ def search_path(path: str, distrusted: tuple[str, ...]) -> str:
     """
     places = (os.path.realpath(each) for each in path.split(os.pathsep) if os.path.isabs(each))
     return os.pathsep.join(dict.fromkeys(each for each in places if not is_inside(each, distrusted))) or os.devnull
+
+
+def trusted_paths(variables: Mapping[str, str], distrusted: tuple[str, ...]) -> dict[str, str]:
+    """The variables of a program, with those of SEARCHED as `search_path`; unchanged if nothing is distrusted."""
+    searched = {name: search_path(variables[name], distrusted) for name in SEARCHED if name in variables}
+    return {**variables, **(searched if distrusted else {})}
 
 
 def real_path(path: str) -> str:

@@ -30,7 +30,7 @@ from ..core.domain import Domain
 from ..core.errors import EnvironmentUnavailableError
 from ..core.programs import CommandOutcome, CommandOutput, CommandRequest, ServerRequest
 from ..core.text import without_last_word
-from ..files.safe_open import search_path
+from ..files.safe_open import trusted_paths
 from ..log.statements import OutputSink
 from .control_channel import DEATH_SECONDS, ControlChannel, Parent, pipe, socket_pair
 from .environment import EnvironmentSpec
@@ -438,7 +438,7 @@ def program_variables(spec: EnvironmentSpec, request: CommandRequest) -> dict[st
     """A program's environment variables. Outside a domain, none refers to a place that a statement can write."""
     variables = {**spec.variables, **_in_scratch(request.domain, spec.variables)}
     kept = {name: value for name, value in variables.items() if name not in _SOURCED}
-    return {**kept, **_path(kept, request.distrusted), **_UNATTENDED}
+    return {**trusted_paths(kept, request.distrusted), **_UNATTENDED}
 
 
 def _in_scratch(domain: Domain | None, given: Mapping[str, str]) -> Mapping[str, str]:
@@ -450,10 +450,3 @@ def _in_scratch(domain: Domain | None, given: Mapping[str, str]) -> Mapping[str,
         **{name: os.path.join(domain.scratch, *place) for name, place in _IN_SCRATCH.items()},
         _OF_PYTEST: " ".join(filter(None, (given.get(_OF_PYTEST), cache))),
     }
-
-
-def _path(variables: Mapping[str, str], distrusted: tuple[str, ...]) -> Mapping[str, str]:
-    """PATH without directories in which a statement may have written a program; empty if there is no change."""
-    if not distrusted or "PATH" not in variables:
-        return {}
-    return {"PATH": search_path(variables["PATH"], distrusted)}

@@ -25,7 +25,7 @@ from ..core.installation import __version__
 from ..core.mcp_servers import LONGEST_NAME, HttpServer, McpServer, StdioServer, told_apart
 from ..core.programs import ServerProcess, ServerRequest
 from ..core.text import code_span, cut_line, cut_line_from, printable
-from ..files.safe_open import search_path
+from ..files.safe_open import search_path, trusted_paths
 from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.conversation import Attachment
@@ -216,9 +216,8 @@ class SessionServers:
             )
             raise FileNotFoundError(f"there is no program {printable(server.command)}{printable(left_out)}")
         distrusted = (*written, *self._writable)
-        if everywhere is not None and distrusted:
-            # A server keeps its PATH for life, so the places that statements may write later are left out too.
-            variables["PATH"] = search_path(everywhere, distrusted)
+        # A server keeps its PATH for life, so the places that statements may write later are left out too.
+        variables = trusted_paths(variables, distrusted)
         options = _options_before_module(command, server.args)
         arguments = server.args
         if distrusted and options is not None and variables.setdefault("PYTHONSAFEPATH", "1") and "E" in options:

@@ -125,10 +125,13 @@ def test_confined_program_has_the_workers_variables() -> None:
     assert not {"PYTHONPYCACHEPREFIX", "XDG_CACHE_HOME", "ENV"} & program_variables(HELD, program()).keys()
 
 
-def test_outside_program_is_not_found_in_writable_directories() -> None:
-    found = program_variables(HELD, program(distrusted=("/state/scratch/s", "/work")))["PATH"]
-    assert found == "/usr/bin:/usr/local/bin"
-    assert program_variables(SPEC, program())["PATH"] == VARIABLES["PATH"]
+@pytest.mark.parametrize("name", ["PATH", "LD_LIBRARY_PATH"])
+def test_outside_program_finds_nothing_in_writable_directories(name: str) -> None:
+    given = {**VARIABLES, name: VARIABLES["PATH"]}
+    distrusted = program(distrusted=("/state/scratch/s", "/work"))
+    assert program_variables(replace(HELD, variables=given), distrusted)[name] == "/usr/bin:/usr/local/bin"
+    assert program_variables(replace(SPEC, variables=given), program())[name] == VARIABLES["PATH"]
+    assert "LD_LIBRARY_PATH" not in program_variables(HELD, distrusted)
 
 
 ROOT = Path(__file__).parents[3]

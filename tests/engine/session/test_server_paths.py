@@ -36,7 +36,7 @@ async def started(project: Path, written: tuple[str, ...], server: StdioServer =
         cwd=str(project),
         redactor=NO_SECRETS,
         servers={"tool": "tool"},
-        variables={"PATH": f"{tool.parent}:/usr/bin:/bin"},
+        variables={"PATH": f"{tool.parent}:/usr/bin:/bin", "LD_LIBRARY_PATH": f"{tool.parent}::/usr/lib"},
     )
     servers = SessionServers(
         {"tool": server}, spec, NOTHING, NOTHING, start, written=lambda: written, writable=(str(project),)
@@ -50,6 +50,7 @@ async def test_a_server_finds_no_program_where_statements_may_write_later(tmp_pa
     (request,) = await started(tmp_path, ())
     assert str(tmp_path / "bin") not in request.variables["PATH"].split(":")
     assert "/usr/bin" in request.variables["PATH"].split(":")
+    assert request.variables["LD_LIBRARY_PATH"] == "/usr/lib"
     assert request.argv == (str(tmp_path / "bin" / "tool"),)
 
 
