@@ -30,7 +30,7 @@ from ...log.file_history import Restorable, is_merge_due
 from ...log.redaction import Storable
 from ...log.store_protocol import Store
 from ..tool_records import file_state
-from ..tools import CHANGED, CHANGED_MODE, Workspace
+from ..tools import CHANGED, CHANGED_MODE, Target, Workspace
 from ..tools.landing import placed
 from .left_files import leaving
 
@@ -134,14 +134,11 @@ class Merger:
             OSError, ValueError: there is no such file in the session's directories.
         """
         path = self._workspace.absolute(file.path)
-        with placed(self._workspace, path, making=False, follows=False) as target:
-            if why := target.protected:
-                raise _NotMergedError(PROTECTED.format(why))
-            with target.place.opened() as opened:
-                if opened is None:
-                    raise FileNotFoundError(path)
-                state = os.fstat(opened.fileno())
-                data = opened.read(MOST_BYTES + 1)
+        with placed(self._workspace, path, _check, making=False, follows=False) as place, place.opened() as opened:
+            if opened is None:
+                raise FileNotFoundError(path)
+            state = os.fstat(opened.fileno())
+            data = opened.read(MOST_BYTES + 1)
         mode = stat.S_IMODE(state.st_mode)
         if file.present_mode is not None and (mode ^ file.present_mode) & _PERMISSIONS:
             raise _NotMergedError(CHANGED_MODE.format(file.present_mode, mode))
@@ -154,6 +151,11 @@ class Merger:
         except (KeyError, StoreError):
             pass
         raise _NotMergedError(NOT_STORED)
+
+
+def _check(target: Target) -> None:
+    if why := target.protected:
+        raise _NotMergedError(PROTECTED.format(why))
 
 
 def _has_texts(file: FileToRestore) -> bool:

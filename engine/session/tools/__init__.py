@@ -22,7 +22,7 @@ from .plan import Planned
 from .read import Reading, SeenFiles
 from .restoring import CHANGED, CHANGED_MODE, UNTRUSTED, Replaced, restore
 from .tree import TreeAct
-from .workspace import REPLACED, Workspace, name_text
+from .workspace import REPLACED, Target, Workspace, name_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,7 @@ __all__ = [
     "Reading",
     "Replaced",
     "SeenFiles",
+    "Target",
     "TreeAct",
     "UserQuestion",
     "Workspace",

@@ -18,6 +18,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Final
 
 from ...core.durable import sync
@@ -47,10 +48,13 @@ def land(workspace: Workspace, change: Change, hold: Callable[[str], None] | Non
         OSError: ESTALE if the content is not `change.before` any more, or the file moved or became protected; else the
             system's reason. The file is unchanged then, and nothing else remains.
     """
-    with _explained(change.path), placed(workspace, change.path, making=True) as target:
-        place, shown = target.place, workspace.shown(change.path)
-        if target.protected and not change.protected:
+    shown = workspace.shown(change.path)
+
+    def check(target: Target) -> None:
+        if not change.protected and target.protected:
             raise stale(f"the place of {shown}", _SINCE, None, b"")
+
+    with _explained(change.path), placed(workspace, change.path, check, making=True) as place:
         seen = _check_unchanged(place, change, shown)
         if change.after != change.before:
             return replace_file(place, change.after, seen, workspace, first=change.mode, hold=hold)
@@ -59,16 +63,31 @@ def land(workspace: Workspace, change: Change, hold: Callable[[str], None] | Non
 
 @contextlib.contextmanager
 def placed(
-    workspace: Workspace, path: str, *, making: bool, follows: bool = True, as_spelled: bool = False
-) -> Generator[Target]:
+    workspace: Workspace,
+    path: str,
+    check: Callable[[Target], None],
+    *,
+    making: bool,
+    follows: bool = True,
+    as_spelled: bool = False,
+) -> Generator[Place]:
     """The pinned place of the real path `path`; as `Workspace.to_write`.
+
+    `check` raises if nothing may be written there. It is called before directories are made, because one of them may be
+    what makes other files a repository.
 
     Also raises OSError (ESTALE) if the path now leads elsewhere.
     """
-    with workspace.to_write(path, making=making, follows=follows, as_spelled=as_spelled) as target:
+    target_at = partial(workspace.to_write, path, follows=follows, as_spelled=as_spelled)
+    if making:
+        with target_at() as target:
+            if target.place.missing:
+                check(target)
+    with target_at(making=making) as target:
         if target.place.path != path:
             raise stale(f"the place of {workspace.shown(path)}", _SINCE, None, b"")
-        yield target
+        check(target)
+        yield target.place
 
 
 def _check_unchanged(place: Place, change: Change, shown: str) -> os.stat_result | None:

@@ -24,7 +24,7 @@ from ...files.temporary_files import recorded
 from ...log.events.going_back import FileToRestore
 from ...runtime.system import attributes
 from .landing import Sync, identity_of, placed, remove, replace_file
-from .workspace import REPLACED, Workspace
+from .workspace import REPLACED, Target, Workspace
 
 _PERMISSIONS: Final = 0o777
 CHANGED: Final = "the file has changed since the session last wrote it"
@@ -80,13 +80,16 @@ def restore(
     if REPLACED in path:
         raise OSError(errno.ENOENT, _UNKNOWN, file.path)
     making = bool(file.wanted_digest) and not file.present_digest
+
+    def check(target: Target) -> None:
+        if not is_trusted and (why := target.protected):
+            raise PermissionError(errno.EPERM, UNTRUSTED.format(why), file.path)
+
     try:
         if not _spelled(workspace, path, making=making, sync=sync):
             return None
-        with placed(workspace, path, making=making, follows=False, as_spelled=True) as target:
-            if not is_trusted and (why := target.protected):
-                raise PermissionError(errno.EPERM, UNTRUSTED.format(why), file.path)
-            return _restore(target.place, file, wanted, workspace, sync)
+        with placed(workspace, path, check, making=making, follows=False, as_spelled=True) as place:
+            return _restore(place, file, wanted, workspace, sync)
     except OSError as error:
         if error.errno == errno.ESTALE:  # whose message is advice for a statement
             raise OSError(errno.ESTALE, CHANGED, file.path) from None

@@ -52,6 +52,16 @@ def test_a_new_file_is_made_with_the_directories_above_it(workspace: Workspace) 
     assert os.listdir(at(workspace, "a/b")) == ["c.txt"]
 
 
+@pytest.mark.parametrize("missing", ["refs", "objects"])
+def test_no_directory_is_made_that_makes_other_files_a_repository(workspace: Workspace, missing: str) -> None:
+    for name in {"objects", "refs"} - {missing}:
+        at(workspace, name).mkdir()
+    at(workspace, "HEAD").write_text("ref: refs/heads/main\n")
+    with pytest.raises(OSError, match="has changed since the change was requested"):
+        put(workspace, f"{missing}/a", None, b"")
+    assert not at(workspace, missing).exists()
+
+
 def test_a_replaced_file_keeps_its_permissions_owner_and_attributes_but_gives_nobody_its_owners_rights(
     workspace: Workspace,
 ) -> None:

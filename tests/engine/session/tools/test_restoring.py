@@ -350,3 +350,24 @@ def test_replaced_file_keeps_its_given_owner(workspace: Workspace) -> None:
     put_back(workspace, "a", b"new", b"old", present_mode=0o644, mode=0o600)
     found = path.stat()
     assert (path.read_bytes(), found.st_uid, found.st_gid) == (b"old", 12345, 54321)
+
+
+@pytest.mark.parametrize("missing", ["refs", "objects"])
+def test_what_completes_a_repository_is_not_restored_from_what_a_statement_made(
+    workspace: Workspace, missing: str
+) -> None:
+    project = Path(workspace.cwd)
+    for name in {"objects", "refs"} - {missing}:
+        (project / name).mkdir()
+    (project / "HEAD").write_text("ref: refs/heads/main\n")
+    file = FileToRestore(
+        path=str(project / missing / "a"),
+        present_digest="",
+        wanted=BlobDigest("b"),
+        wanted_digest=digest(b"text"),
+    )
+    with pytest.raises(PermissionError, match="makes the directory a repository"):
+        restore(workspace, file, b"text", is_trusted=False)
+    assert not (project / missing).exists()
+    restore(workspace, file, b"text")
+    assert (project / missing / "a").read_bytes() == b"text"
