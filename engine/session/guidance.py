@@ -19,6 +19,7 @@ from ..core.diff import hunk_lines, hunks, opcodes
 from ..core.settings import config_path
 from ..files.guidance import LEFT_OUT, TOTAL_CHARS, guidance_files, guidance_near
 from ..files.prompt_files import PromptFiles, prompt_files, skills_within
+from ..files.revision import Hide, lines_of
 from ..files.surroundings import surroundings
 from ..log.events import Event
 from ..log.events.execution import ExecutionFinished, FileWritten
@@ -199,7 +200,7 @@ class Guidance:
             elif not old:
                 told = NEW.format(name=name, text=new)
             else:
-                told = CHANGED.format(name=name, diff=_difference(old, new))
+                told = CHANGED.format(name=name, diff=_difference(old, new, self._parts.redactor.hidden_lines))
             self._parts.log.append(GuidanceChanged(path=path, text=new, told=told))
 
 
@@ -211,7 +212,7 @@ def files_for(parts: SessionParts) -> PromptFiles:
     return prompt_files(parts.cwd, variables.get("HOME", "/"), str(config_path(variables).parent))
 
 
-def _difference(old: str, new: str) -> str:
-    before, after = old.split("\n"), new.split("\n")
+def _difference(old: str, new: str, hide: Hide) -> str:
+    before, after = lines_of(old, hide), lines_of(new, hide)
     found = hunks(opcodes(before, after), _CONTEXT)
     return "\n".join(line for codes in found for line in hunk_lines(codes, before, after, _LONGEST))

@@ -103,11 +103,12 @@ class SessionRuntime:
             records=str(settings.state_dir / temporary_files.FOLDER),
             ripgrep=find_ripgrep(parts.spec.variables.get("PATH", ""), (parts.cwd, *parts.directories)),
             hide=parts.redactor.hidden_lines,
+            may_tell_part=parts.redactor.may_tell_part,
         )
         self._questions = Questions(log, parts.policy, parts.redactor, workspace.roots)
         self._forms = FormQuestions(parts.redactor)
         self.buffers = EditorBuffers(workspace, parts.clock)
-        seen = SeenFiles(parts.store.blob_get)
+        seen = SeenFiles(parts.store.blob_get, workspace.hide)
         log.follow_path(seen, SeenFiles.FOLLOWS)
         self._scratch = Scratch(settings.state_dir, parts.session_id)
         self._comparison = TreeComparison(parts, workspace, self.buffers.saved_since)

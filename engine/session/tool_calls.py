@@ -390,7 +390,8 @@ class ToolCalls:
         seen = self._context.seen
         await anyio.to_thread.run_sync(lambda: seen.check(place, change.before, request.basis, shown, unsaved=is_lost))
         self._check_secrets(change)
-        changes, note = await anyio.to_thread.run_sync(changes_of, change.before, change.after)
+        hide = self._context.parts.redactor.hidden_lines
+        changes, note = await anyio.to_thread.run_sync(changes_of, change.before, change.after, hide)
         kept, kept_note = await anyio.to_thread.run_sync(
             shown_part, self._context.parts.redactor, changes, note, SHOWN_CHANGES_CHARS
         )

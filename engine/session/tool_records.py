@@ -374,7 +374,9 @@ def subject_of(
         return TreeSubject(act=title, kind=kind, protected=act.protected, paths=paths, note=note)
     source = files[act.paths[-1]]
     old, new = before[act.paths[-1]], _GONE if source is None else before[source]
-    changes, note = changes_of(old.data, new.data or b"") if old.data or new.data else ((), "")
+    changes, note = ((), "")
+    if old.data or new.data:
+        changes, note = changes_of(old.data, new.data or b"", workspace.hide)
     if source is None:  # the act says that it is removed
         changes, note = tuple(each for each in changes if each.old), note.partition(" -> ")[0]
     notes = "\n".join(filter(None, (said, note, old.reason, new.reason)))

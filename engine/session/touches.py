@@ -478,7 +478,7 @@ class Touches:
                 old = self._records.store.blob_get(before.before)
             except (KeyError, StoreError):
                 return (), "the earlier content cannot be read from the store"
-        return changes_of(old, after.data or b"")
+        return changes_of(old, after.data or b"", self._records.redactor.hidden_lines)
 
 
 def _renamed(written: Sequence[FileWritten]) -> dict[str, FileWritten]:

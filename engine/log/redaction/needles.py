@@ -45,6 +45,7 @@ LINE: Final = 16
 _ARMOUR: Final = "-----"
 _TOKEN: Final = re.compile(rf"(?=\S*[A-Za-z])(?=\S*\d|\S*[a-z]\S*[A-Z]|\S*[A-Z]\S*[a-z])\S{{{LINE},}}")
 _SPACE: Final = re.compile(r"\s")
+_WORD: Final = re.compile(rb"[^\s'\"`,;<>()\[\]{}|\\]{8,}")
 _KINDS: Final = re.compile("[a-z]"), re.compile("[A-Z]"), re.compile(r"\d")
 _END_SIGNS: Final = re.compile(r"\A[\W_]+|[\W_]+\Z")
 _MOST_END_SIGNS: Final = 4
@@ -231,6 +232,14 @@ class Needles:
     def may_be_in(self, data: bytes) -> bool:
         """Return whether a form may be in folded bytes; cheap, so ask this first."""
         return any(map(data.__contains__, self._cores[: bisect_right(self._sizes, len(data))]))
+
+    def have_part(self, data: bytes) -> bool:
+        """Return whether a word of SHORTEST bytes or more is a part of a form."""
+        return any(word in self._joined for word in _WORD.findall(data))
+
+    @cached_property
+    def _joined(self) -> bytes:
+        return b"\0".join(self._whole)
 
     def found(self, reading: Reading) -> Iterator[Span]:
         """Yield where forms are in the original."""

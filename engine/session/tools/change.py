@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ...core.diff import hunks, opcodes
+from ...core.diff import Opcode, hunks, opcodes
 from ...core.encodings import UTF_8, Decoded, decode
 from ...core.execution import TextChange
 from ...core.text import plural
+from ...files.revision import Hide
 from ...files.safe_open import LARGEST
 from .workspace import Workspace
 
@@ -26,13 +27,18 @@ SHORT_CHARS: Final = 16_000
 """A file within both limits, before and after, is shown whole."""
 ENCODED: Final = "encoded as {}; programs that expect UTF-8 will misread it"
 _BLOCK: Final = 1 << 16
+_NEAR: Final = 1 << 14
+"""Characters around a change in which a secret on several lines is looked for."""
 
 
-def changes_of(before: bytes | None, after: bytes) -> tuple[tuple[TextChange, ...], str]:
+def changes_of(before: bytes | None, after: bytes, hide: Hide) -> tuple[tuple[TextChange, ...], str]:
     """The changed regions in order, and a note on a difference that they do not show, or "".
+
+    A region contains a secret on several lines whole or not at all, so that it is found where the region goes.
 
     Args:
         before: the earlier content; None for a new file.
+        hide: tells the lines with secrets.
     """
     old, new = None if before is None else decode(before), decode(after)
     if new is None or (before is not None and old is None):
@@ -42,7 +48,7 @@ def changes_of(before: bytes | None, after: bytes) -> tuple[tuple[TextChange, ..
         note = "" if new.encoding == UTF_8 else ENCODED.format(new.encoding.name)
         return (TextChange(line=1, old=None, new=new.text),), note
     note = "" if old.encoding == new.encoding else f"{old.encoding.name} -> {new.encoding.name}"
-    return tuple(_regions(old.text, new.text)), note
+    return tuple(_regions(old.text, new.text, hide)), note
 
 
 class Extent(NamedTuple):
@@ -75,18 +81,44 @@ def _size(found: Decoded | None, data: bytes) -> str:
     return f"{'binary' if found is None else 'text'}, {len(data):,} {plural(len(data), 'byte')}"
 
 
-def _regions(old: str, new: str) -> Iterator[TextChange]:
+def _regions(old: str, new: str, hide: Hide) -> Iterator[TextChange]:
     if old == new:
         return
     if _is_short(old) and _is_short(new):
         yield TextChange(line=1, old=old, new=new)
         return
     start, old_end, new_end = _differing(old, new)
+    start = old.rfind("\n", 0, max(0, start - _NEAR)) + 1
     first = old.count("\n", 0, start) + 1
-    a, b = _lines(old[start:old_end]), _lines(new[start:new_end])
-    for hunk in hunks(opcodes(a, b), CONTEXT):
-        i1, i2, j1, j2 = hunk[0].i1, hunk[-1].i2, hunk[0].j1, hunk[-1].j2
+    end = old.find("\n", min(len(old), old_end + _NEAR)) + 1 or len(old)
+    old, new = old[start:end], new[start : new_end + end - old_end]
+    a, b = _lines(old), _lines(new)
+    for i1, i2, j1, j2 in _with_whole_secrets(list(hunks(opcodes(a, b), CONTEXT)), len(a), hide(old), hide(new)):
         yield TextChange(line=first + i1, old="".join(a[i1:i2]), new="".join(b[j1:j2]))
+
+
+def _with_whole_secrets(
+    found: Sequence[Sequence[Opcode]], length: int, old: Container[int], new: Container[int]
+) -> list[tuple[int, int, int, int]]:
+    """The ranges of the hunks in both texts, extended while a secret goes on, and joined where they meet.
+
+    `length` counts the old lines; `old` and `new` have the numbers of lines with secrets. Lines between hunks are
+    equal.
+    """
+    ranges: list[tuple[int, int, int, int]] = []
+    for index, hunk in enumerate(found):
+        i1, i2, j1, j2 = hunk[0].i1, hunk[-1].i2, hunk[0].j1, hunk[-1].j2
+        least = found[index - 1][-1].i2 if index else 0
+        most = found[index + 1][0].i1 if index + 1 < len(found) else length
+        while i1 > least and ((i1 in old and i1 - 1 in old) or (j1 in new and j1 - 1 in new)):
+            i1, j1 = i1 - 1, j1 - 1
+        while i2 < most and ((i2 in old and i2 - 1 in old) or (j2 in new and j2 - 1 in new)):
+            i2, j2 = i2 + 1, j2 + 1
+        if ranges and i1 <= ranges[-1][1]:
+            before = ranges.pop()
+            i1, j1 = before[0], before[2]
+        ranges.append((i1, i2, j1, j2))
+    return ranges
 
 
 def _is_short(text: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from io import StringIO
 from itertools import accumulate, islice
@@ -19,6 +19,7 @@ import msgspec
 
 from ...core.encodings import UTF_8, Encoding, decode, line_ends, with_line_ends
 from ...core.text import cut_line, plural
+from ...files.revision import Hide
 from .change import Change, change_to, check_size, file_to_change
 from .workspace import Workspace
 
@@ -101,19 +102,20 @@ _ALIKE: Final = 0.5
 """Lines with a lower ratio are not shown."""
 
 
-def nearest(text: str, wanted: str) -> str:
-    """The lines most like `wanted`, as the end of a sentence, or "". Lines end in LF."""
+def nearest(text: str, wanted: str, hide: Hide) -> str:
+    """The lines most like `wanted`, without secrets, as the end of a sentence, or "". Lines end in LF."""
     if not wanted.strip():
         return ""
     lines = text.split("\n")
+    hidden = hide(text)
     block = wanted.strip("\n").split("\n")
     at = _but_for_space(lines, block)
     if at is not None:
         shown = [(number, lines[number]) for number in range(at, at + len(block))]
-        return f"; only white space differs from{_listed(shown)}"
+        return f"; only white space differs from{_listed(shown, hidden)}"
     key = max(block, key=lambda line: len(line.strip()))
     alike = _alike(text, lines, key)
-    return f"; the nearest {'lines are' if len(alike) > 1 else 'line is'}{_listed(alike)}" if alike else ""
+    return f"; the nearest {'lines are' if len(alike) > 1 else 'line is'}{_listed(alike, hidden)}" if alike else ""
 
 
 def _but_for_space(lines: Sequence[str], block: Sequence[str]) -> int | None:
@@ -163,8 +165,8 @@ def _candidates(text: str, lines: Sequence[str], key: str) -> Iterable[int]:
     return range(min(len(lines), _COMPARED))
 
 
-def _listed(lines: Sequence[tuple[int, str]]) -> str:
-    shown = [f"\n{at + 1:>6}  {cut_line(line, _SHOWN_CHARS)}" for at, line in lines[: 2 * SHOWN]]
+def _listed(lines: Sequence[tuple[int, str]], hidden: Mapping[int, str]) -> str:
+    shown = [f"\n{at + 1:>6}  {cut_line(hidden.get(at, line), _SHOWN_CHARS)}" for at, line in lines[: 2 * SHOWN]]
     return "".join([":", *shown])
 
 
@@ -200,7 +202,7 @@ def edit(workspace: Workspace, arguments: EditArguments) -> Change:
         raise ValueError(
             f"{arguments.path} is binary, {len(file.data):,} bytes; edit() changes text, write() takes bytes"
         )
-    after = encoded(replaced(found.text, arguments), found.encoding, arguments.path)
+    after = encoded(replaced(found.text, arguments, workspace.hide), found.encoding, arguments.path)
     return change_to(workspace, file, after)
 
 
@@ -213,24 +215,27 @@ def _check(arguments: EditArguments) -> None:
         raise ValueError(f"edit(): count={arguments.count} must be 1 or more, or None for every occurrence")
 
 
-def replaced(text: str, arguments: EditArguments) -> str:
-    """The text with `old` replaced, in linear time. Raises ValueError and OSError as `edit`."""
+def replaced(text: str, arguments: EditArguments, hide: Hide) -> str:
+    """The text with `old` replaced, in linear time. `hide` hides secrets in errors.
+
+    Raises ValueError and OSError as `edit`.
+    """
     ends = line_ends(text)
     old, new = with_line_ends(arguments.old, "LF"), with_line_ends(arguments.new, "LF")
     if "\r" in old or (ends.startswith("mixed") and "\n" in old + new):
-        return _replaced_in_either_manner(text, old, new, arguments)
+        return _replaced_in_either_manner(text, old, new, arguments, hide)
     old, new = with_line_ends(old, ends), with_line_ends(new, ends)
-    _check_places(text, old, new, arguments)
+    _check_places(text, old, new, arguments, hide)
     return text.replace(old, new)
 
 
-def _replaced_in_either_manner(text: str, old: str, new: str, arguments: EditArguments) -> str:
+def _replaced_in_either_manner(text: str, old: str, new: str, arguments: EditArguments, hide: Hide) -> str:
     """The same for mixed line ends: each replacement takes the line ends of the replaced text, or of the next line.
 
     The search runs in a copy with LF for CRLF, and each place is then followed in both texts.
     """
     plain = text.replace("\r\n", "\n")
-    _check_places(plain, old, new, arguments)
+    _check_places(plain, old, new, arguments, hide)
     by_ends = {pair: with_line_ends(new, "CRLF" if pair else "LF") for pair in (False, True)}
     result = StringIO(newline="")
     at = plain_at = 0
@@ -264,19 +269,19 @@ def _places(text: str, old: str) -> Iterator[int]:
         place = text.find(old, place + len(old))
 
 
-def _check_places(text: str, old: str, new: str, arguments: EditArguments) -> None:
+def _check_places(text: str, old: str, new: str, arguments: EditArguments, hide: Hide) -> None:
     """Raise if `old` does not occur `count` times, or if the result would be too large."""
     occurs = text.count(old)
-    _check_count(text, occurs, _places(text, old), arguments)
+    _check_count(text, occurs, _places(text, old), arguments, hide)
     check_size(len(text) + occurs * (len(new) - len(old)), arguments.path)
 
 
-def _check_count(text: str, occurs: int, places: Iterator[int], arguments: EditArguments) -> None:
+def _check_count(text: str, occurs: int, places: Iterator[int], arguments: EditArguments, hide: Hide) -> None:
     if occurs == arguments.count or (arguments.count is None and occurs):
         return
     path = arguments.path
     if not occurs:
-        hint = nearest(text.replace("\r\n", "\n"), with_line_ends(arguments.old, "LF"))
+        hint = nearest(text.replace("\r\n", "\n"), with_line_ends(arguments.old, "LF"), hide)
         raise ValueError(f"{path} does not contain the text `old`{hint or ', or similar text'}")
     listed = list(islice(places, _LISTED))
     numbers = ", ".join(str(text.count("\n", 0, place) + 1) for place in listed)

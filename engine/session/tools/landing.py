@@ -22,11 +22,12 @@ from functools import partial
 from typing import Final
 
 from ...core.durable import sync
+from ...files.revision import Hide
 from ...files.safe_open import LARGEST, Place, sync_directory
 from ...files.temporary_files import recorded
 from ...runtime.system import attributes, names
 from .change import Change
-from .read import stale
+from .read import changed_since, stale
 from .workspace import Target, Workspace
 
 Sync = Callable[[int], None]
@@ -52,10 +53,10 @@ def land(workspace: Workspace, change: Change, hold: Callable[[str], None] | Non
 
     def check(target: Target) -> None:
         if not change.protected and target.protected:
-            raise stale(f"the place of {shown}", _SINCE, None, b"")
+            raise changed_since(f"the place of {shown}", _SINCE)
 
     with _explained(change.path), placed(workspace, change.path, check, making=True) as place:
-        seen = _check_unchanged(place, change, shown)
+        seen = _check_unchanged(place, change, shown, workspace.hide)
         if change.after != change.before:
             return replace_file(place, change.after, seen, workspace, first=change.mode, hold=hold)
         return None if seen is None else stat.S_IMODE(seen.st_mode)
@@ -85,19 +86,19 @@ def placed(
                 check(target)
     with target_at(making=making) as target:
         if target.place.path != path:
-            raise stale(f"the place of {workspace.shown(path)}", _SINCE, None, b"")
+            raise changed_since(f"the place of {workspace.shown(path)}", _SINCE)
         check(target)
         yield target.place
 
 
-def _check_unchanged(place: Place, change: Change, shown: str) -> os.stat_result | None:
+def _check_unchanged(place: Place, change: Change, shown: str, hide: Hide) -> os.stat_result | None:
     """Compare the content with `change.before`; return the file's state, None if there is no file."""
     with place.opened() as file:
         found = None if file is None else os.fstat(file.fileno())
         present = None if file is None else file.read(len(change.before or b"") + 1)
         if present != change.before:
             rest = b"" if file is None else file.read(LARGEST)
-            raise stale(shown, _SINCE, change.before, None if present is None else present + rest)
+            raise stale(shown, _SINCE, hide, change.before, None if present is None else present + rest)
     return found
 
 
@@ -148,7 +149,7 @@ def replace_file(
                 hold(os.path.join(place.folder, temporary))
             # Checked again, because the sync takes time, and people save files meanwhile.
             if not _is_still(place, seen):
-                raise stale(workspace.shown(place.path), _SINCE, None, b"")
+                raise changed_since(workspace.shown(place.path), _SINCE)
             _rename(place, temporary, replacing=seen is not None)
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
@@ -162,7 +163,7 @@ def remove(place: Place, seen: os.stat_result | None, workspace: Workspace, *, s
     """Remove the file, durably. Arguments and errors as in `replace_file`."""
     place.check_writable()
     if not _is_still(place, seen):
-        raise stale(workspace.shown(place.path), _SINCE, None, b"")
+        raise changed_since(workspace.shown(place.path), _SINCE)
     os.unlink(place.name, dir_fd=place.directory)
     sync(place.directory)
 
@@ -231,4 +232,4 @@ def _renamed_to_nothing(place: Place, temporary: str) -> bool:
     try:
         return names.rename_to_nothing(place.directory, temporary, place.name)
     except FileExistsError:
-        raise stale(place.path, _SINCE, None, b"") from None
+        raise changed_since(place.path, _SINCE) from None

@@ -18,7 +18,7 @@ from ...core.ids import BlobDigest
 from ...core.toolbox import STALE
 from ...files.changes import describe
 from ...files.pins import path_of
-from ...files.revision import decoded, digest_of, show_all
+from ...files.revision import Hide, decoded, digest_of, show_all
 from ...files.safe_open import opened_file
 from ...files.spellings import stored_path
 from ...log.events import Event
@@ -92,24 +92,32 @@ MOST_CHARS: Final = 2_000
 ADVICE: Final = "look at the file again with view() or read(), then change it"
 
 
-def stale(path: str, since: str, known: bytes | None = None, present: bytes | None = None) -> OSError:
+def changed_since(path: str, since: str) -> OSError:
+    """The error (ESTALE) for a file that has changed since it was seen, as `stale`, without a diff."""
+    return OSError(errno.ESTALE, f"{path} {STALE} {since}; {ADVICE}")
+
+
+def stale(path: str, since: str, hide: Hide, known: bytes | None, present: bytes | None) -> OSError:
     """The error (ESTALE) for a file that has changed since it was seen, with a diff if both contents are known.
 
     Args:
         path: the name of the file in the error.
         since: when it was seen, as a clause: "it was last read".
+        hide: hides the secrets in the contents.
         known: its content then; None if unknown, or if there was no file.
         present: its content now; None if it was removed.
     """
     if present is None:
         return OSError(errno.ESTALE, f"{path} was removed since {since}")
-    sentence = f"{path} {STALE} {since}; {ADVICE}"
-    return OSError(errno.ESTALE, sentence if known is None else f"{sentence}. {difference(path, known, present)}")
+    error = changed_since(path, since)
+    if known is None:
+        return error
+    return OSError(errno.ESTALE, f"{error.strerror}. {difference(path, known, present, hide)}")
 
 
-def difference(path: str, before: bytes, after: bytes) -> str:
+def difference(path: str, before: bytes, after: bytes, hide: Hide) -> str:
     """The difference as a summary and a diff of at most `MOST_CHARS` characters."""
-    old, new = decoded(before, show_all), decoded(after, show_all)
+    old, new = decoded(before, hide), decoded(after, hide)
     return describe(path, old.lines, new.lines, len, MOST_CHARS)[1]
 
 
@@ -135,13 +143,15 @@ class SeenFiles:
     """The last version of each file that tools have read or written, to refuse blind overwrites.
 
     A fold over the log, so a reopened session has it too. Must not read files. Only the worker knows what a view has
-    shown; it sends that digest with the call (`basis`). `contents` gives stored contents for diffs.
+    shown; it sends that digest with the call (`basis`). `contents` gives stored contents for diffs, in which `hide`
+    hides secrets.
     """
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((FileWritten, EffectAnswered))
 
-    def __init__(self, contents: Contents = _nothing) -> None:
+    def __init__(self, contents: Contents = _nothing, hide: Hide = show_all) -> None:
         self._contents = contents
+        self._hide = hide
         self.reset()
 
     def reset(self) -> None:
@@ -185,7 +195,7 @@ class SeenFiles:
                 errno.ESTALE, f"{shown or path} has unsaved changes in the editor that were not read yet; {ADVICE}"
             )
         since = "it was last viewed" if known is None else f"it was last {known.verb}"
-        raise stale(shown or path, since, None if known is None else self._content(known), before)
+        raise stale(shown or path, since, self._hide, None if known is None else self._content(known), before)
 
     def _content(self, known: _Known) -> bytes | None:
         """The content when it was seen; None if only a part was read, or it is not stored."""

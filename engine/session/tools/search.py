@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Final
 
 import msgspec
 
+from ...core.encodings import decode
 from ...core.programs import CommandOutcome
-from ...core.text import more, plural
-from ...files.safe_open import opened_directory, opened_file
+from ...core.text import HIDDEN, more, plural
+from ...files.revision import lines_of
+from ...files.safe_open import LARGEST, opened_directory, opened_file
 from ...files.search.commands import (
     FileLines,
+    HideLines,
     PrintedFile,
     listing_command,
     printed,
@@ -41,6 +44,8 @@ MAX_CONTEXT: Final = 50
 MAX_PATTERN: Final = 10_000
 """In characters, because an argument of a program has a limit."""
 _LOOKED_AT: Final = 8_192
+_COMPARED: Final = 16
+"""Characters by which a line is recognised."""
 _WIDE: Final = (b"\xff\xfe", b"\xfe\xff")
 """Byte order marks of UTF-16, whose text contains many NUL bytes."""
 
@@ -115,7 +120,7 @@ def _answer(
         kept = 0
         if room > 0 and len(matches) < MAX_MATCHES:
             for match in islice(
-                _matches(path_text(above + _text(file.path)), file.read(workspace.hide), context),
+                _matches(path_text(above + _text(file.path)), file.read(_hiding(workspace, place, file)), context),
                 MAX_MATCHES - len(matches),
             ):
                 matches.append(match)
@@ -126,6 +131,34 @@ def _answer(
         left_out.append(file.count() - kept)
     left_out = [count for count in left_out if count]
     return {"matches": matches, "more": sum(left_out), "more_files": len(left_out), "notes": notes + excluded}
+
+
+def _hiding(workspace: Workspace, place: Place, file: PrintedFile) -> HideLines:
+    return partial(_hidden, workspace, os.path.join(place.directory, _text(file.path)))
+
+
+def _hidden(workspace: Workspace, path: str, printed: Mapping[int, str]) -> Mapping[int, str]:
+    """The printed lines of a file without secrets. One of several lines is found in the whole file.
+
+    If that cannot be read, or has other lines by now, lines that may tell a part of a secret are hidden.
+    """
+    texts = dict(zip(printed, lines_of("\n".join(printed.values()), workspace.hide), strict=True))
+    doubtful = {number for number, text in texts.items() if workspace.may_tell_part(text)}
+    if not doubtful:
+        return texts
+    try:
+        with opened_file(path, workspace.roots) as file:
+            found = decode(file.read(LARGEST))
+    except OSError:
+        found = None
+    text = "" if found is None else found.text
+    lines, hidden = text.split("\n"), workspace.hide(text)
+    for number in printed:
+        if number - 1 in hidden:
+            texts[number] = hidden[number - 1].removesuffix("\r")
+        elif number in doubtful and not "".join(lines[number - 1 : number]).startswith(printed[number][:_COMPARED]):
+            texts[number] = HIDDEN
+    return texts
 
 
 def _matches(path: str, file: FileLines, context: int) -> Iterator[_Match]:

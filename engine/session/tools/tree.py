@@ -22,7 +22,7 @@ import msgspec
 from ...files.pins import PIN, set_mode, set_times
 from ...files.safe_open import Place, opened_directory, sync_directory
 from .landing import identity_of, replace_file
-from .read import stale
+from .read import changed_since
 from .workspace import Workspace
 
 SINCE: Final = "the change was requested"
@@ -147,9 +147,9 @@ def again(workspace: Workspace, name: Name, *, as_spelled: bool = False) -> Gene
         now = Name(place.path, target.protected, state)
         is_moved = place.path != name.path or place.missing or (state is None) != (name.state is None)
         if is_moved or (now.protected and not name.protected):
-            raise stale(f"the place of {workspace.shown(name.path)}", SINCE, None, b"")
+            raise changed_since(f"the place of {workspace.shown(name.path)}", SINCE)
         if state is not None and now.identity != name.identity:
-            raise stale(workspace.shown(name.path), SINCE, None, b"")
+            raise changed_since(workspace.shown(name.path), SINCE)
         yield place
         sync_directory(place.directory)
 
@@ -472,7 +472,7 @@ def _rmtree(workspace: Workspace, name: Name, found: dict[str, os.stat_result]) 
     with again(workspace, name) as place:
         now = dict(_entries(place.name, place.directory))
         if _identities(now) != _identities(found):
-            raise stale(workspace.shown(name.path), SINCE, None, b"")
+            raise changed_since(workspace.shown(name.path), SINCE)
         shutil.rmtree(place.name, dir_fd=place.directory)
 
 

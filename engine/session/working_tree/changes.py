@@ -429,7 +429,8 @@ class _Records:
             notes += _form(found)
             if (data := self._texts(baseline, found)) is not None:
                 self._diffed += sum(len(each or b"") for each in data)
-                changes, note = changes_of(*data) if self._diffed <= DIFFED_BYTES else ((), TOO_LONG)
+                is_short = self._diffed <= DIFFED_BYTES
+                changes, note = changes_of(*data, self._workspace.hide) if is_short else ((), TOO_LONG)
                 notes += [note] * bool(note)
             if new_digest and (why := self._workspace.protection.why(path)):
                 notes.append(f"check it before you continue: {why}")

@@ -15,6 +15,7 @@ from acp_adapter import v1
 from engine import PermissionQuestion
 from engine.core.execution import LeftOut, TextChange
 from engine.core.ids import ExecutionId, Seq, StatementId, ToolCallId
+from engine.files.revision import show_all
 from engine.log.events.conversation import ToolCall
 from engine.log.events.execution import FileWritten, StatementRecorded
 from engine.log.events.session import PermissionAsked
@@ -182,7 +183,7 @@ EDITED: Final = {
 
 def edit_question(name: str) -> dict[str, Any]:
     path, before, after = EDITED[name]
-    changes, note = changes_of(None if before is None else before.encode(), after.encode())
+    changes, note = changes_of(None if before is None else before.encode(), after.encode(), show_all)
     return asked(FileSubject(path=path, changes=changes, note=note))
 
 
@@ -195,7 +196,7 @@ def test_golden_change_questions(editor: str) -> None:
 @pytest.mark.parametrize("name", EDITED)
 def test_finished_change_shows_the_same_as_its_question(name: str) -> None:
     path, before, after = EDITED[name]
-    changes, note = changes_of(None if before is None else before.encode(), after.encode())
+    changes, note = changes_of(None if before is None else before.encode(), after.encode(), show_all)
     written = FileWritten(
         execution_id=ExecutionId("e"), tool_call_id=CALL, path=path, changes=changes, note=note, after_digest="a"
     )
@@ -246,7 +247,7 @@ UNSEEN = st.text(st.sampled_from("ab \n\r\x1b\u202e\u3164\u200b\ufe0f"), max_siz
 
 @given(before=st.none() | UNSEEN, after=UNSEEN)
 def test_invisible_changes_are_listed(before: str | None, after: str) -> None:
-    changes, _ = changes_of(None if before is None else before.encode(), after.encode())
+    changes, _ = changes_of(None if before is None else before.encode(), after.encode(), show_all)
     drawn = content_alone(asked(FileSubject(path="/w/a", changes=changes)))
     for char in ("\x1b", "\u202e", "\u3164", "\u200b", "\ufe0f"):
         if after.count(char) != (before or "").count(char):

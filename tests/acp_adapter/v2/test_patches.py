@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from acp_adapter.updates.blocks import change_content
 from acp_adapter.updates.shapes import Diff
 from acp_adapter.v2.patches import git_patch, quoted
+from engine.files.revision import show_all
 from engine.session.tools.change import SHORT_LINES, changes_of
 
 PIECES = st.lists(st.sampled_from(["a", "b", "", " x", "-", "+y", "@@ -1 +1 @@", "\\ No", "é"]), max_size=12)
@@ -29,7 +30,7 @@ def applied(patch: str) -> None:
 
 
 def patch_of(path: Path, old: str | None, new: str, *, removed: bool = False) -> str:
-    changes, note = changes_of(None if old is None else old.encode(), new.encode())
+    changes, note = changes_of(None if old is None else old.encode(), new.encode(), show_all)
     content = change_content(str(path), changes, note, removed=removed)
     return git_patch([block for block in content if isinstance(block, Diff)])
 

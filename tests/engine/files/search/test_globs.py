@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.files.revision import show_all
 from engine.files.search.commands import PrintedFile, find_ripgrep, read_complaints, read_files, read_names
 from engine.files.search.globs import MAX_CHARS, read_glob
 from engine.files.search.ignore_files import place_of
@@ -99,10 +98,10 @@ def test_every_text_is_a_glob_or_is_refused(text: str) -> None:
 
 def test_a_binary_file_has_no_lines() -> None:
     rows = b'1:x\n./a: WARNING: stopped searching binary file after match (found "\\0" byte around offset 7)\n'
-    assert (PrintedFile(b"a", rows).count(), PrintedFile(b"a", rows).read(show_all).matches) == (0, ())
+    assert (PrintedFile(b"a", rows).count(), PrintedFile(b"a", rows).read(dict).matches) == (0, ())
     rows = b"1:x\n2-y\r\n--\r\n9:WARNING: 1:\n10:\n"
     assert PrintedFile(b"a", rows).count() == 3
-    assert PrintedFile(b"a", rows).read(show_all).lines == {1: "x", 2: "y", 9: "WARNING: 1:", 10: ""}
+    assert PrintedFile(b"a", rows).read(dict).lines == {1: "x", 2: "y", 9: "WARNING: 1:", 10: ""}
 
 
 def test_what_was_cut_off_is_left_out() -> None:

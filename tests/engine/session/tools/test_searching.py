@@ -13,7 +13,7 @@ from engine.core.programs import CommandOutcome, CommandOutput
 from engine.files.search import commands
 from engine.log.redaction import Redactor
 from engine.runtime.results import Matches, matches_of
-from engine.session.tools import search
+from engine.session.tools import Workspace, search
 from tests.support.searching import answer, files, outcome_of, program, workspace
 
 
@@ -347,3 +347,33 @@ def test_matches_have_no_secret_on_several_lines(tmp_path: Path, name: str) -> N
         found = answer(here, "grep", pattern=".", context=context)
         assert [text for _, _, text, *_ in found["matches"]] == ["KEY:", *["***"] * 4, "end"]
         assert "Zq7RkW3x" not in str(found)
+
+
+KEY = "sk-proj-Zq7RkW3xYb9TfLm2PcVn5JhGdS8aEuQo1iXtBy4w"
+WRAPPED = "\n".join(KEY[at : at + 12] for at in range(0, len(KEY), 12))
+
+
+def knowing(tmp_path: Path) -> Workspace:
+    here, redactor = workspace(tmp_path), Redactor([KEY])
+    here.hide, here.may_tell_part = redactor.hidden_lines, redactor.may_tell_part
+    return here
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+@pytest.mark.parametrize("pattern", ["Zq7R", "W3xY|iXtB", "JhGd|KEY"])
+def test_a_search_that_finds_some_lines_of_a_secret_shows_none_of_them(tmp_path: Path, pattern: str, ends: str) -> None:
+    files(tmp_path, {"a": f"KEY:\n{WRAPPED}\nend\n".replace("\n", ends), "b": "SOME Zq7R of another\n"})
+    found = answer(knowing(tmp_path), "grep", pattern=pattern)
+    texts = {text for _, _, text, *_ in found["matches"]}
+    assert texts <= {"KEY:", "***", "SOME Zq7R of another"}
+    assert "***" in texts
+
+
+def test_a_part_of_a_secret_is_hidden_if_the_file_is_another_one_by_now(tmp_path: Path) -> None:
+    files(tmp_path, {"a": f"KEY:\n{WRAPPED}\nend\n"})
+    made = program(knowing(tmp_path), "grep", pattern="Zq7R|end")
+    files(tmp_path, {"a": "other\n"})
+    printed = f"./a\0{2}:{WRAPPED.splitlines()[0]}\n6:end\n"
+    found = made.answer(outcome(printed.encode(), code=0))
+    assert isinstance(found, dict)
+    assert [text for _, _, text, *_ in found["matches"]] == ["***", "end"]

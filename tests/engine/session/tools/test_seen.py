@@ -10,6 +10,7 @@ import pytest
 from engine.core.ids import BlobDigest, ExecutionId, ToolCallId
 from engine.files.revision import digest_of
 from engine.log.events.execution import EffectAnswered, FileWritten
+from engine.log.redaction import Redactor
 from engine.session.tools import SeenFiles
 
 EX, CALL, PATH = ExecutionId("ex"), ToolCallId("c"), "/p/a.py"
@@ -88,6 +89,22 @@ def test_unknown_earlier_content_is_reported_as_changed(
 ) -> None:
     with pytest.raises(OSError, match=r"has changed since it was last (read|written|viewed); .* then change it$"):
         seen(*known).check(PATH, NEW, digest_of(b"viewed"))
+
+
+@pytest.mark.parametrize("changed", range(4))
+def test_the_difference_has_no_part_of_a_secret_on_several_lines(changed: int) -> None:
+    key = "sk-proj-Zq7RkW3xYb9TfLm2PcVn5JhGdS8aEuQo1iXtBy4w"
+    lines = [key[at : at + 12] for at in range(0, len(key), 12)]
+    now = "\n".join(lines).encode()
+    lines[changed] = "PLACEHOLDER"
+    content = "\n".join(lines).encode()
+    event, blobs = written(content)
+    folded = SeenFiles(lambda digest: blobs[digest], Redactor([key]).hidden_lines)
+    folded.apply(event)
+    with pytest.raises(OSError, match="PLACEHOLDER") as refused:
+        folded.check(PATH, now, None)
+    assert not {key[at : at + 8] for at in range(8, len(key), 12)} & {*str(refused.value).split()}
+    assert "+***" in str(refused.value)
 
 
 def test_a_long_difference_is_cut() -> None:

@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.execution import TextChange
+from engine.files.revision import show_all
+from engine.log.redaction import Redactor
 from engine.runtime.results import Written
 from engine.session.tools import edit
 from engine.session.tools.change import ENCODED, SHORT_CHARS, SHORT_LINES, Change, changes_of
@@ -271,9 +273,9 @@ def test_edit_equals_an_expression_for_either_line_end(start: str, old: str, new
     arguments = edit.EditArguments(path="a", old=old, new=new, count=None)
     if pattern.search(text) is None:
         with pytest.raises(ValueError, match="does not contain"):
-            edit.replaced(text, arguments)
+            edit.replaced(text, arguments, show_all)
     else:
-        assert edit.replaced(text, arguments) == pattern.sub(put, text)
+        assert edit.replaced(text, arguments, show_all) == pattern.sub(put, text)
 
 
 CODE = "class A:\n    def one(self):\n        return 1\n\n    def two(self, value):\n        return value\n"
@@ -291,7 +293,7 @@ CODE = "class A:\n    def one(self):\n        return 1\n\n    def two(self, valu
     ],
 )
 def test_the_lines_that_are_meant_are_named(wanted: str, numbers: list[int]) -> None:
-    hint = nearest(CODE, wanted)
+    hint = nearest(CODE, wanted, show_all)
     assert [int(line.split()[0]) for line in hint.split("\n")[1:]][: len(numbers)] == numbers
     assert bool(hint) == bool(numbers)
 
@@ -311,7 +313,7 @@ HOSTILE = {
 def test_no_text_makes_the_hint_long_or_slow(name: str) -> None:
     text, wanted = HOSTILE[name]
     start = time.process_time()
-    assert len(nearest(text, wanted)) < 1_500
+    assert len(nearest(text, wanted, show_all)) < 1_500
     assert time.process_time() - start < 5  # some 0.1 s; an unbounded search takes minutes
 
 
@@ -340,7 +342,7 @@ def test_new_text_follows_from_old_text_and_the_changes(edits: list[tuple[int, i
     for at, removed, put in sorted(edits, reverse=True):
         new[at : at + removed] = put
     before, after = "".join(old), "".join(new).removesuffix("" if newline else "\n")
-    changes, note = changes_of(before.encode(), after.encode())
+    changes, note = changes_of(before.encode(), after.encode(), show_all)
     assert note == ""
     assert done(before, changes) == after
 
@@ -348,14 +350,42 @@ def test_new_text_follows_from_old_text_and_the_changes(edits: list[tuple[int, i
 @given(st.text("ab\n", max_size=30), st.text("ab\n", max_size=30))
 def test_every_pair_of_ends_is_trimmed_rightly(old: str, new: str) -> None:
     around = "x\n" * (SHORT_LINES + 1)
-    changes, _ = changes_of((around + old + around).encode(), (around + new + around).encode())
+    changes, _ = changes_of((around + old + around).encode(), (around + new + around).encode(), show_all)
     assert done(around + old + around, changes) == around + new + around
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 3), LINES), max_size=4), st.sets(st.integers(0, 60)))
+def test_no_region_cuts_a_run_of_lines_with_secrets(edits: list[tuple[int, int, list[str]]], secret: set[int]) -> None:
+    old = [f"{'secret' if number in secret else 'line'} {number}\n" for number in range(len(FILLER))]
+    new = list(old)
+    for at, removed, put in sorted(edits, reverse=True):
+        new[at : at + removed] = put
+
+    def hide(text: str) -> dict[int, str]:
+        return {number: "***" for number, line in enumerate(text.split("\n")) if line.startswith("secret")}
+
+    before, after = "".join(old), "".join(new)
+    changes, _ = changes_of(before.encode(), after.encode(), hide)
+    assert done(before, changes) == after
+    for change in changes:
+        first = change.line - 1
+        last = first + (change.old or "").count("\n") - 1
+        for inside, beside in ((first, first - 1), (last, last + 1)):
+            assert last < first or not {inside, beside} <= secret
+
+
+def test_hint_has_no_part_of_a_secret_on_several_lines() -> None:
+    key = "sk-proj-Zq7RkW3xYb9TfLm2PcVn5JhGdS8aEuQo1iXtBy4w"
+    text = "\n".join(["a = 1", *(key[at : at + 12] for at in range(0, len(key), 12)), "b = 2"])
+    for wanted in (key[:10] + "zz", key[:12] + " \n" + key[12:24]):
+        assert "***" in (hint := nearest(text, wanted, Redactor([key]).hidden_lines))
+        assert key[:8] not in hint
 
 
 def test_region_has_three_lines_around_and_its_first_line() -> None:
     before = "".join(FILLER)
     after = before.replace("line 100\n", "100\n").replace("line 250\n", "")
-    first, second = changes_of(before.encode(), after.encode())[0]
+    first, second = changes_of(before.encode(), after.encode(), show_all)[0]
     assert first.line == 98
     assert first.old == "".join(FILLER[97:104])
     assert first.new == first.old.replace("line 100\n", "100\n")
@@ -363,11 +393,11 @@ def test_region_has_three_lines_around_and_its_first_line() -> None:
 
 
 def test_short_file_is_shown_whole_and_new_one_without_old() -> None:
-    assert changes_of(b"a\nb\n", b"a\nc\n") == ((TextChange(line=1, old="a\nb\n", new="a\nc\n"),), "")
-    assert changes_of(None, b"a\n") == ((TextChange(line=1, old=None, new="a\n"),), "")
-    assert changes_of(None, b"") == ((TextChange(line=1, old=None, new=""),), "")
+    assert changes_of(b"a\nb\n", b"a\nc\n", show_all) == ((TextChange(line=1, old="a\nb\n", new="a\nc\n"),), "")
+    assert changes_of(None, b"a\n", show_all) == ((TextChange(line=1, old=None, new="a\n"),), "")
+    assert changes_of(None, b"", show_all) == ((TextChange(line=1, old=None, new=""),), "")
     large = "a\n" * SHORT_CHARS
-    assert changes_of(None, large.encode())[0][0].new == large
+    assert changes_of(None, large.encode(), show_all)[0][0].new == large
 
 
 @pytest.mark.parametrize(
@@ -375,12 +405,12 @@ def test_short_file_is_shown_whole_and_new_one_without_old() -> None:
     [(b"\xff\xfe\n\ntouch x;", "UTF-16"), (b"\xef\xbb\xbfa", "UTF-8 with byte order mark"), (b"\xe4", "Latin-1")],
 )
 def test_the_encoding_of_a_new_file_is_named_unless_it_is_utf_8(data: bytes, name: str) -> None:
-    _, note = changes_of(None, data)
+    _, note = changes_of(None, data, show_all)
     assert note.startswith(ENCODED.partition("{}")[0] + name)
 
 
 def test_what_is_the_same_shows_nothing() -> None:
-    assert changes_of(b"a\n", b"a\n") == ((), "")
+    assert changes_of(b"a\n", b"a\n", show_all) == ((), "")
 
 
 @pytest.mark.parametrize(
@@ -392,14 +422,14 @@ def test_what_is_the_same_shows_nothing() -> None:
     ],
 )
 def test_of_binary_content_the_sizes_are_said(before: bytes | None, after: bytes, note: str) -> None:
-    assert changes_of(before, after) == ((), note)
+    assert changes_of(before, after, show_all) == ((), note)
 
 
 def test_a_text_in_place_of_binary_content_is_shown_whole() -> None:
-    changes, note = changes_of(b"\0", b"text\n")
+    changes, note = changes_of(b"\0", b"text\n", show_all)
     assert changes == (TextChange(line=1, old="", new="text\n"),)
     assert note == "binary, 1 byte -> text, 5 bytes"
 
 
 def test_another_encoding_of_the_same_text_is_said() -> None:
-    assert changes_of(b"a\n", b"\xef\xbb\xbfa\n") == ((), "UTF-8 -> UTF-8 with byte order mark")
+    assert changes_of(b"a\n", b"\xef\xbb\xbfa\n", show_all) == ((), "UTF-8 -> UTF-8 with byte order mark")
