@@ -47,6 +47,7 @@ MOST_ASKS: Final = 12
 """Questions in a row that a host may leave without an answer."""
 _STATE_VARIABLE: Final = "REWINDOW_STATE_DIR"
 _TENANT_VARIABLE: Final = "REWINDOW_TENANT"
+_SERVICES_VARIABLE: Final = "PGSERVICEFILE"
 _USERS_FOLDER: Final = "users"
 _MOST_ANSWERS: Final = 1_000
 _OWN_VARIABLES: Final = ("XDG_", "TMPDIR", "SUDO_", "MAIL", "SSH_", "DBUS_")
@@ -279,7 +280,7 @@ class LocalProcesses:
     async def _launch(self, user: User, account: pwd.struct_passwd, control: socket.socket) -> Process:
         is_own = account.pw_uid == os.geteuid()
         module = ["acp_adapter"] if is_own else ["acp_adapter.listening.account", account.pw_name]
-        command = [sys.executable, "-P", "-m", *module, OPTION, str(control.fileno())]
+        command = [sys.executable, "-P", *([] if is_own else ["-s"]), "-m", *module, OPTION, str(control.fileno())]
         command += [] if self._idle_minutes is None else [IDLE_OPTION, str(self._idle_minutes)]
         return await anyio.open_process(
             command,
@@ -293,7 +294,10 @@ class LocalProcesses:
         )
 
     def _environ_of(self, user: User, account: pwd.struct_passwd) -> Mapping[str, str]:
-        """Return the environment of another account's host, with a state directory and a tenant of its own."""
+        """Return the environment in which another account's host starts: its state directory and tenant are its own.
+
+        It has nothing of the account yet: until `account` has given up root, no file of the user may be read.
+        """
         users = self._state_dir / _USERS_FOLDER
         own = users / user.name
         for folder in (self._state_dir, users):
@@ -302,8 +306,9 @@ class LocalProcesses:
         own.mkdir(0o700, exist_ok=True)
         os.chown(own, account.pw_uid, account.pw_gid)
         environ = {name: value for name, value in self._environ.items() if not name.startswith(_OWN_VARIABLES)}
-        names = {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name, "SHELL": account.pw_shell}
-        return {**environ, **names, _STATE_VARIABLE: str(own), _TENANT_VARIABLE: user.name}
+        # Else libpq looks for a service in the user's home first, and sends the password where the user wants.
+        services = {_SERVICES_VARIABLE: environ.get(_SERVICES_VARIABLE) or os.devnull}
+        return {**environ, **services, _STATE_VARIABLE: str(own), _TENANT_VARIABLE: user.name}
 
     def find(self, user: str) -> LocalHost | None:
         """Return the host of the user with that name, if it runs."""

@@ -8,6 +8,7 @@ MOST_BYTES of a file. Must not know psycopg, as most processes have no store in 
 from __future__ import annotations
 
 import os
+import pwd
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -20,6 +21,8 @@ MOST_BYTES: Final = 1 << 20
 _OF_PASSWORDS: Final = "passfile"
 _OF_SERVICES: Final = "servicefile"
 _PATHS: Final = (_OF_PASSWORDS, _OF_SERVICES, "sslrootcert", "sslcert", "sslkey", "sslcrl", "sslcrldir")
+SYSTEM_FOLDERS: Final = ("/etc/postgresql-common", "/etc/postgresql", "/usr/local/pgsql/etc", "/etc")
+"""Where a libpq may look for services without PGSYSCONFDIR: that of the wheel of psycopg, of Debian, and of others."""
 _OF_SYSTEM: Final = "system"
 """Stands for the system's certificates instead of a path."""
 _SECRETS: Final = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
@@ -53,10 +56,10 @@ def passwords(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _service_files(environ: Mapping[str, str]) -> list[str]:
-    folder = environ.get("PGSYSCONFDIR")
+    folders = [environ["PGSYSCONFDIR"]] if environ.get("PGSYSCONFDIR") else SYSTEM_FOLDERS
     return [
         environ.get("PGSERVICEFILE") or _in_home(environ, ".pg_service.conf"),
-        *([os.path.join(folder, "pg_service.conf")] if folder else []),
+        *(os.path.join(folder, "pg_service.conf") for folder in folders),
         *(value for name, value in _parameters(environ) if name == _OF_SERVICES),
     ]
 
@@ -74,7 +77,13 @@ def _settings(path: str) -> list[tuple[str, str]]:
 
 
 def _in_home(environ: Mapping[str, str], name: str) -> str:
-    return os.path.join(environ.get("HOME") or "/", name)
+    return os.path.join(environ.get("HOME") or _home_of_account(), name)
+
+
+def _home_of_account() -> str:
+    with suppress(KeyError):
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    return "/"
 
 
 def _text(path: str) -> str:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import pwd
 import socket
+import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import anyio
+import anyio.to_thread
 import pytest
 from anyio.abc import Process
 
 from acp_adapter.hosting import ANSWER, ASK
 from acp_adapter.listening import placement
-from acp_adapter.listening.placement import MOST_ASKS, LocalHost, check_accounts
+from acp_adapter.listening.placement import MOST_ASKS, LocalHost, LocalProcesses, check_accounts
 from acp_adapter.listening.users import User, UsersError
 
 pytestmark = pytest.mark.anyio
@@ -51,6 +53,48 @@ def test_another_account_must_reach_the_state_directory(tmp_path: Path, monkeypa
     own = [User("ann", OTHER)] if pwd.getpwnam(OTHER).pw_uid else [User("ann", "daemon")]
     with pytest.raises(UsersError, match="closed to others"):
         check_accounts(own, tmp_path / "closed" / "state")
+
+
+STARTED = """
+import os, sys
+def rewindow_acp():
+    told = [os.geteuid(), os.environ["HOME"], sys.flags.no_user_site, os.environ["PGSERVICEFILE"]]
+    os.write(int(sys.argv[sys.argv.index("--connections") + 1]), repr(told).encode())
+"""
+
+
+@pytest.fixture
+def open_to_all() -> Iterator[Path]:
+    """A directory that every account can reach, unlike `tmp_path`."""
+    with tempfile.TemporaryDirectory(prefix="rewindow-placement-") as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can serve users under their own accounts")
+async def test_python_reads_no_file_of_a_user_before_it_has_given_up_root(
+    open_to_all: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (open_to_all / "rewindow_startup.py").write_text(STARTED)
+    account = pwd.getpwnam(OTHER)
+    hosts = LocalProcesses({**os.environ, "PYTHONPATH": str(open_to_all)}, open_to_all / "state", None)
+    environ: list[Mapping[str, str]] = []
+    launch = anyio.open_process
+
+    async def opened(command: Sequence[str], **given: Any) -> Process:
+        environ.append(given["env"])
+        return await launch(command, **given)
+
+    monkeypatch.setattr(anyio, "open_process", opened)
+    host = await hosts.start(User("ann", OTHER))
+    control = host._control  # pyright: ignore[reportPrivateUsage] -- it is what the program answers on
+    control.setblocking(True)
+    control.settimeout(60)
+    told = await anyio.to_thread.run_sync(control.recv, 1000)
+    await host.end()
+    assert told.decode() == repr([account.pw_uid, account.pw_dir, 1, os.devnull])
+    assert environ[0].get("HOME") == os.environ.get("HOME")
+    assert account.pw_dir not in environ[0].values()
 
 
 @pytest.fixture

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import time
 from pathlib import Path
 
 import pytest
 
 from engine import HttpServer, McpServer, StdioServer
+from engine.core import libpq_files
+from engine.core.libpq_files import SYSTEM_FOLDERS
 from engine.log.secrets import (
     NEVER_SECRET,
     SECRET_NAMES,
@@ -272,6 +276,20 @@ def test_passwords_in_the_parameters_of_a_url_are_secret() -> None:
         }
     )
     assert set(found.values) == {"Mm18%2FQw7x", "Mm18/Qw7x", "tEz5hGdS8a"}
+
+
+def test_without_a_home_libpq_reads_that_of_the_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    account = pwd.getpwuid(os.geteuid())
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: pwd.struct_passwd((*account[:5], str(tmp_path), account[6])))
+    (tmp_path / ".pgpass").write_text("db:5432:*:me:tEz5hGdS8a\n")
+    assert redactor_of({}).redact("tEz5hGdS8a") == "***"
+
+
+def test_services_of_the_system_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(libpq_files, "SYSTEM_FOLDERS", (str(tmp_path),))
+    (tmp_path / "pg_service.conf").write_text("[work]\npassword=tEz5hGdS8a\n")
+    assert redactor_of({"HOME": "/nowhere"}).redact("tEz5hGdS8a") == "***"
+    assert "/etc/postgresql-common" in SYSTEM_FOLDERS, "the place of the wheel of psycopg"
 
 
 def test_passwords_that_libpq_reads_from_files_are_secret(tmp_path: Path) -> None:
