@@ -16,7 +16,7 @@ from engine.core.execution import Captured
 from engine.core.ids import ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
 from engine.log.event_log import EventLog
 from engine.log.events import UNSTAMPED
-from engine.log.events.conversation import AgentText, UserMessage
+from engine.log.events.conversation import AgentText, RunStop, UserMessage
 from engine.log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from engine.log.events.session import SessionOpened
 from engine.log.store.memory import MemoryStore
@@ -86,6 +86,33 @@ async def test_replay_leaves_unsent_events_to_run() -> None:
             await pump.replay(log.events)
             assert [update["content"]["text"] for update in sent] == ["shown, not yet"]
             journal.close()
+
+
+async def test_a_statement_that_a_replay_has_shown_goes_on() -> None:
+    async with screen(history=RUNS) as drawn:
+        await drawn.replay(list(RUNS))
+        (live,) = await drawn.show(OutputStreamed(CALL, "stdout", "out"))
+        (result,) = await drawn.show(ended(stdout=Captured(text="out", total_bytes=3)))
+    assert [live["toolCallId"], result["toolCallId"]] == [CALL, CALL]
+    assert in_fence(live) == in_fence(result) == "out"
+
+
+async def test_messages_and_ends_of_turns_are_followed_after_they_were_sent() -> None:
+    followed: list[tuple[str, bool, bool]] = []
+
+    async with screen() as drawn:
+
+        async def note(event: UserMessage | RunStop) -> None:
+            kinds = {update["sessionUpdate"] for update in drawn.sent}
+            followed.append((event.kind, "user_message_chunk" in kinds, "agent_message_chunk" in kinds))
+
+        drawn.pump.follow(lambda message: message == N, note)
+        await drawn.show(
+            UserMessage(seq=Seq(0), message_id=N, text="x"),
+            TextStreamed(M, "y"),
+            RunStop(seq=Seq(1), reason="completed", cause="end_turn"),
+        )
+    assert followed == [("user_message", True, False), ("run_stop", True, True)]
 
 
 async def test_streamed_message_is_only_repeated_by_a_replay() -> None:

@@ -55,6 +55,7 @@ class Tree:
         """
         # Made in /tmp, because the path of a socket is short.
         with tempfile.TemporaryDirectory(prefix="m", ignore_cleanup_errors=True) as home:
+            Path(home).chmod(0o755)  # because some tests of root use files as another user
             chosen = Path(home) / "tests"
             chosen.write_text("\n".join(tests), "utf-8")
             kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from engine.files.safe_open import (
+    ANOTHER,
+    PIECE,
     Held,
     SyncedTogether,
     keep_out,
@@ -22,6 +25,7 @@ from engine.files.safe_open import (
     pinned,
     place_to_write,
     real_roots,
+    same_directory,
     search_path,
 )
 
@@ -151,6 +155,18 @@ def test_what_is_pinned_has_a_kind(root: Path) -> None:
     os.close(descriptor)
 
 
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(2 * PIECE + 2, [PIECE, PIECE, 1]), (PIECE + 1, [PIECE, PIECE]), (PIECE, [PIECE]), (0, [])]
+)
+def test_a_pinned_file_is_read_in_pieces_up_to_a_limit(root: Path, limit: int, expected: list[int]) -> None:
+    content = os.urandom(2 * PIECE + 1)
+    (root / "long").write_bytes(content)
+    with closing(pinned(root / "long")) as each:
+        pieces = list(each.pieces(limit))
+    assert [len(piece) for piece in pieces] == expected
+    assert content.startswith(b"".join(pieces))
+
+
 def test_without_roots_every_place_is_open(root: Path) -> None:
     assert first_bytes(root.parent / "root-outside" / "outside") == b"outside"
 
@@ -239,6 +255,28 @@ def test_no_descriptor_is_left_open(root: Path) -> None:
     for path in (root / "pipe", root, root.parent, "/proc/self/environ"):
         with pytest.raises(OSError):  # noqa: PT011 - whatever the reason
             first_bytes(path, (str(root),))
+    assert os.listdir("/proc/self/fd") == before
+
+
+def identity(path: Path) -> tuple[int, int]:
+    state = path.stat()
+    return state.st_dev, state.st_ino
+
+
+def test_a_working_directory_is_the_one_that_was_looked_at(root: Path) -> None:
+    (root / "work").mkdir()
+    (root / "link").symlink_to("work")
+    (root / "other").mkdir()
+    work = identity(root / "work")
+    before = os.listdir("/proc/self/fd")
+    with same_directory(os.fsencode(root / "work"), work) as place:
+        assert os.path.samestat(os.stat(place), (root / "work").stat())
+    for path in (root / "other", root / "link", root / "gone", root / "inside"):
+        with pytest.raises(OSError, match=ANOTHER) as caught, same_directory(os.fsencode(path), work):
+            pass
+        assert caught.value.errno == errno.ESTALE
+    with same_directory(os.fsencode(root / "link"), None) as place:
+        assert place == os.fsencode(root / "link")
     assert os.listdir("/proc/self/fd") == before
 
 

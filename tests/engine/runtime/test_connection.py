@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 import xxhash
 from hypothesis import given
@@ -17,10 +21,10 @@ from engine.core.ids import ObjId
 from engine.files.tails import Looked
 from engine.log.events.nodes import NodeChanged
 from engine.log.redaction import NO_SECRETS, Redactor
-from engine.runtime.connection import CAPTURED_BYTES, Capture, Connection, Hiding
+from engine.runtime.connection import CAPTURED_BYTES, Capture, Connection, Hiding, WorkerConnection
 from engine.runtime.control_channel import MessageReader
 from engine.runtime.worker.framing import ProtocolError, frame, pack_events
-from engine.runtime.worker.protocol import AskHidden, Kept, LookedAt, Ran
+from engine.runtime.worker.protocol import AskHidden, Content, Kept, LookedAt, Ran, Stopping
 
 PIECES = st.lists(st.one_of(st.binary(max_size=40), st.text(max_size=20).map(lambda t: t.encode("utf-8", "replace"))))
 
@@ -188,3 +192,63 @@ async def test_a_worker_that_asks_for_too_many_texts_at_once_is_ended() -> None:
                 await connection.receive(anyio.move_on_after(0))
     assert (busy.is_ended, len(busy.sent)) == (False, 8)
     assert (greedy.is_ended, greedy.sent) == (True, [])
+
+
+class Wired(NamedTuple):
+    """A connection, and the worker's ends of its channels."""
+
+    connection: WorkerConnection
+    worker: socket.socket
+    control: socket.socket
+    output: int
+
+
+@pytest.fixture
+def wired() -> Iterator[Wired]:
+    (control, their_control), (worker, their_worker), (handover, their_handover) = (
+        socket.socketpair() for _ in range(3)
+    )
+    reader, writer = os.pipe()
+    parent: Any = SimpleNamespace(brand=1)
+    yield Wired(
+        WorkerConnection(parent, control, worker, [reader], handover, READER), their_worker, their_control, writer
+    )
+    os.close(writer)
+    for end in (their_control, their_worker, their_handover):
+        end.close()
+
+
+async def test_a_message_larger_than_the_channel_is_sent_as_the_worker_reads(wired: Wired) -> None:
+    message = Content(digest="d", data=os.urandom(4 << 20))
+    expected, received = frame(message) + frame(Stopping()), bytearray()
+    scope = anyio.CancelScope()
+
+    def read() -> None:
+        while len(received) < len(expected) and (piece := wired.worker.recv(1 << 20)):
+            received.extend(piece)
+
+    wired.worker.settimeout(10)
+    wired.connection.send(message)
+    wired.connection.send(Stopping())
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wired.connection.receive, scope)
+            await anyio.to_thread.run_sync(read)
+            scope.cancel()
+    assert received == expected
+    wired.connection.close()
+
+
+async def test_a_closed_connection_is_dead_and_has_no_descriptors(wired: Wired) -> None:
+    with anyio.fail_after(10):
+        os.write(wired.output, b"x")
+        wired.worker.send(frame(Ran(execution_id="e1", status="ok")))
+        assert await wired.connection.receive(anyio.CancelScope()) == Ran(execution_id="e1", status="ok")
+        assert not wired.connection.dead
+        wired.connection.close()
+        wired.connection.close()
+        assert wired.connection.dead
+        assert not wired.connection.look()
+    assert wired.worker.recv(1) == wired.control.recv(1) == b""
+    with pytest.raises(BrokenPipeError):
+        os.write(wired.output, b"x")

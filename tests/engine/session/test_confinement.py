@@ -8,7 +8,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from msgspec.structs import replace
@@ -27,6 +27,7 @@ from engine.log.events.session import DomainEntered, Mode, PermissionAsked
 from engine.log.past import Preserved
 from engine.log.permissions import PermissionAnswer, RebuildSubject, StatementSubject
 from engine.log.rights import Rights
+from engine.log.statements import EffectAnswer, EffectHandler, EffectRequest, RunOutcome, RunRequest
 from engine.log.store.memory import MemoryStore
 from engine.session.confinement import domain_of, rights_in, shut_text, too_long_text
 from tests.support.fixed import FixedClock
@@ -236,6 +237,43 @@ async def test_idle_worker_gets_no_statement_while_a_new_file_is_unprotected(
         envrc_appears(Path(session.cwd))
         await session.cell("z = 3")
     assert len(kernel.domains) == 2
+
+
+class Commands(GuardedEnvironment):
+    """Each statement runs one command outside the sandbox; the one that is named makes a protected file before."""
+
+    async def run(self, request: RunRequest, effects: EffectHandler, *rest: Any) -> RunOutcome:
+        outcome = await super().run(request, effects, *rest)
+        if request.source == "makes()":
+            envrc_appears(self.folder)
+        self.answers.append(await effects(ASKS))
+        return outcome
+
+    folder: Path
+    answers: list[EffectAnswer]
+
+
+ASKS = EffectRequest(ordinal=0, operation="bash", arguments={"command": "make", "outside": True})
+
+
+async def test_a_remembered_command_is_asked_about_again_after_a_program_made_what_it_may_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel, user, answers = Kernel(), FixedPermissions([replace(YES, remember=True), NO]), list[EffectAnswer]()
+
+    def environment() -> Commands:
+        made = Commands(kernel)
+        made.folder, made.answers = tmp_path, answers
+        return made
+
+    monkeypatch.setattr(kernel, "environment", environment)
+    async with served(tmp_path, kernel, writes("a()", "b()", "makes()"), user=user) as session:
+        session.set_mode("auto")
+        await turns(session, 2)
+        assert [len(user.questions), *(answer.error for answer in answers)] == [1, None, None]
+        await turns(session)
+    assert len(user.questions) == 2
+    assert answers[-1].error is not None
 
 
 async def test_no_other_session_waits_for_a_search_for_protected_files(

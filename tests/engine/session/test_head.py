@@ -35,7 +35,11 @@ async def test_many_branches_list_first_active_and_newest(tmp_path: Path) -> Non
     count = SHOWN_BRANCHES + 5
     async with session_in(tmp_path, environments=HollowEnvironment) as session:
         await session.cell("x = 1")
-        for _ in range(count):
+        for _ in range(SHOWN_BRANCHES):
+            await session.rewind(1)
+        with pytest.raises(InvalidRequestError, match=rf"The branches are main, b1, .*, b{SHOWN_BRANCHES}\.$"):
+            await session.switch("b99")
+        for _ in range(SHOWN_BRANCHES, count):
             await session.rewind(1)
         await session.switch("b2")
         names = ["main", "b2", *(f"b{number}" for number in range(6, count + 1))]

@@ -1,4 +1,4 @@
-"""The state of files, links and directories that the log keeps."""
+"""What the log keeps of files, links and directories; what an act on names is called; recorded answers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,23 @@ import psutil
 import pytest
 import xxhash
 
-from engine.core.execution import DIRECTORY, LINK
-from engine.session.tool_records import Entry, FileState, directories_and_links, file_state, link_state
+from engine.core.execution import DIRECTORY, LINK, ExceptionInfo
+from engine.core.plain_data import argument_digest
+from engine.log.past import PastAnswer, PastQuestion
+from engine.log.statements import EffectAnswer, EffectRequest
+from engine.log.store.memory import MemoryStore
+from engine.session.tool_records import (
+    Entry,
+    FileState,
+    RecordedAnswers,
+    directories_and_links,
+    file_state,
+    link_state,
+    subject_of,
+)
+from engine.session.tools.tree import TreeAct
+from engine.session.tools.workspace import Workspace
+from tests.support.fixed import FixedClock
 
 
 @pytest.mark.parametrize("content", [b"", b"abc"])
@@ -56,3 +71,21 @@ def test_directories_and_links_are_found_at_above_and_below_a_path(tmp_path: Pat
     assert link_state(str(top / "sub" / "link")) == FileState(link.digest, data=b"file")
     assert link_state(str(top / "sub" / "file")) == FileState()
     assert str(tmp_path) in found
+
+
+def test_a_removed_directory_is_asked_about_with_its_files(tmp_path: Path) -> None:
+    top = str(tmp_path / "top")
+    act = TreeAct(paths=(top,), do=lambda: None, becomes=((f"{top}/a", None), (f"{top}/b", None)), protected="git")
+    request = EffectRequest(ordinal=0, operation="remove", arguments={"path": "top"})
+    subject = subject_of(request, act, {}, Workspace(str(tmp_path)))
+    assert (subject.kind, subject.protected, subject.paths) == ("delete", "git", (top,))
+    assert subject.note.splitlines()[-3:] == ["2 files in it:", "a", "b"]
+
+
+def test_a_recorded_error_is_the_answer_to_one_request() -> None:
+    error = ExceptionInfo(type="FileNotFoundError", message="gone")
+    request = EffectRequest(ordinal=0, operation="read", arguments={"path": "a"})
+    question = PastQuestion(ordinal=0, operation="read", argument_digest=argument_digest(request.arguments))
+    answers = RecordedAnswers([PastAnswer(error=error, question=question)], MemoryStore(FixedClock()))
+    assert answers.take(request) == (EffectAnswer(error=error), None)
+    assert answers.take(request) is None
