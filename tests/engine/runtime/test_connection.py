@@ -22,7 +22,7 @@ from engine.files.tails import Looked
 from engine.log.events.nodes import NodeChanged
 from engine.log.redaction import NO_SECRETS, Redactor
 from engine.runtime.connection import CAPTURED_BYTES, Capture, Connection, Hiding, WorkerConnection
-from engine.runtime.control_channel import MessageReader
+from engine.runtime.control_channel import Death, MessageReader
 from engine.runtime.worker.framing import ProtocolError, frame, pack_events
 from engine.runtime.worker.protocol import AskHidden, Content, Kept, LookedAt, Ran, Stopping
 
@@ -192,6 +192,36 @@ async def test_a_worker_that_asks_for_too_many_texts_at_once_is_ended() -> None:
                 await connection.receive(anyio.move_on_after(0))
     assert (busy.is_ended, len(busy.sent)) == (False, 8)
     assert (greedy.is_ended, greedy.sent) == (True, [])
+
+
+class Ending(Scripted):
+    """A worker that ends within its time, or that a last look finds ended, or that must be given up."""
+
+    def __init__(self, end: str) -> None:
+        super().__init__()
+        self._end = end
+
+    async def _progress(self) -> None:
+        await anyio.lowlevel.checkpoint()
+        if self.is_ended and self._end == "in time":
+            self._death = Death(self._end)
+
+    def look(self) -> bool:
+        if self._end == "seen late":
+            self._death = Death(self._end)
+        return False
+
+    def _death_seconds(self) -> float:
+        return 10.0 if self._end == "in time" else 0.0
+
+    def _give_up(self) -> Death:
+        return Death("given up")
+
+
+@pytest.mark.parametrize("end", ["in time", "seen late", "given up"])
+async def test_only_a_worker_that_does_not_end_is_given_up(end: str) -> None:
+    with anyio.fail_after(20):
+        assert await Ending(end).kill() == Death(end)
 
 
 class Wired(NamedTuple):
