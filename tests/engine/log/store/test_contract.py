@@ -24,8 +24,8 @@ from engine.core.errors import (
 from engine.core.ids import BlobDigest, EventId, ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
 from engine.log.events.conversation import ToolCall, UserMessage
 from engine.log.events.execution import ExecutionFinished
-from engine.log.store import STORES, open_store
-from engine.log.store.schema import MAX_BLOB, digest_of, pack, unpack
+from engine.log.store import STORES, open_store, schema
+from engine.log.store.schema import digest_of, pack, unpack
 from engine.log.store_protocol import SessionRow, Store
 from tests.support.examples import examples
 from tests.support.stores import A, B, CountingClock, Recorder, begun, message, row, texts
@@ -371,6 +371,11 @@ def test_a_closed_store_says_so(store: Store) -> None:
         lambda: store.load(A),
         lambda: store.row(A),
         store.rows,
+        store.owners,
+        store.directories,
+        lambda: store.contents(A),
+        lambda: store.droppable(A),
+        lambda: store.archive(A, True),
         lambda: store.blob_put(b""),
         lambda: store.blob_get(BlobDigest("x")),
     )
@@ -397,9 +402,11 @@ def test_content_that_was_never_put_is_a_key_error(store: Store) -> None:
         store.blob_get(BlobDigest("\0'; --"))
 
 
-def test_content_above_the_limit_is_refused(store: Store) -> None:
+def test_content_above_the_limit_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "MAX_BLOB", 3)
+    assert store.blob_get(store.blob_put(b"abc")) == b"abc"
     with pytest.raises(InvalidRequestError, match="too large"):
-        store.blob_put(bytes(MAX_BLOB + 1))
+        store.blob_put(b"abcd")
 
 
 def test_a_changed_buffer_does_not_change_what_was_put(store: Store) -> None:
