@@ -15,7 +15,6 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -27,7 +26,7 @@ from tests.faults.filesystem import why_not
 from tests.faults.power import Loss, Recording, lose_power
 from tests.faults.remote import RemoteWorld
 from tests.faults.served import ServedWorld
-from tests.faults.world import Counts, World
+from tests.faults.world import Counts, World, line
 from tests.support.postgresql import installations, running
 
 _EPISODE_SECONDS = 60.0
@@ -69,7 +68,7 @@ def play(options: argparse.Namespace) -> int:
                 _episode, *zip(*[(seed + n, seconds, options.keep) for n in range(options.episodes)], strict=True)
             ):
                 counts.add(result.counts)
-                print(f"SEED={result.seed}: {_line(vars(result.counts))}", flush=True)
+                print(f"SEED={result.seed}: {line(vars(result.counts))}", flush=True)
                 kinds += result.kinds
                 if result.wrong:
                     failed += 1
@@ -78,13 +77,9 @@ def play(options: argparse.Namespace) -> int:
                         list(pool.map(_episode, *zip(*[(result.seed, seconds, None)] * options.reruns, strict=True))),
                     )
             seed += options.episodes
-    print(_line(vars(counts)), _line(kinds), sep="\n")
+    print(line(vars(counts)), line(kinds), sep="\n")
     print(f"{seed - first} episodes, {failed} failed", flush=True)
     return 1 if failed else 0
-
-
-def _line(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts.items() if number)
 
 
 def report(result: Result, reruns: list[Result]) -> None:

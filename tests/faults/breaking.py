@@ -86,27 +86,40 @@ def _until_moment(world: World, request: int, fault: Fault) -> bool:
     return False
 
 
+def kill_at(world: World, act: Act, target: str, n: int) -> list[str]:
+    """SIGKILL of the target at the n-th operation of the disk during the act."""
+    states = world.states(act)
+    request, everybody, hits_host = _hit(world, act, signal.SIGKILL, target, n)
+    world.counts.kills += 1
+    return _after(world, act, states, request, everybody if hits_host else None)
+
+
+def _hit(world: World, act: Act, number: signal.Signals, target: str, n: int) -> tuple[int, list[psutil.Process], bool]:
+    """Start the act, and send the signal at the n-th operation, or at the end of the act."""
+    assert world.disk is not None
+    fault = Fault("announce", n)
+    world.disk.arm(fault)
+    request = world.start(act)
+    came = _until_moment(world, request, fault)
+    everybody, hits_host = _signalled(world, number, target)
+    if came:
+        world.disk.go()
+    world.disk.arm(None)
+    return request, everybody, hits_host
+
+
 def kill(world: World) -> list[str]:
     """SIGKILL of one, some or all processes at an operation of the disk, or at any time."""
     act, target = next_hit(world), world.chance.choice(TARGETS)
-    states, everybody, hits_host = world.states(act), [], False
-    assert world.disk is not None
     if world.chance.random() < 0.7:
-        fault = Fault("announce", world.chance.randint(1, _MOST_OPERATIONS))
-        world.disk.arm(fault)
-        request = world.start(act)
-        came = _until_moment(world, request, fault)
-        everybody, hits_host = _signalled(world, signal.SIGKILL, target)
-        if came:
-            world.disk.go()
-        world.disk.arm(None)
-    else:
-        request = world.start(act)
-        deadline = time.monotonic() + world.chance.uniform(0, 0.25)
-        with contextlib.suppress(NoAnswerError):
-            while (left := deadline - time.monotonic()) > 0 and world.agent.next(left):
-                pass
-        everybody, hits_host = _signalled(world, signal.SIGKILL, target)
+        return kill_at(world, act, target, world.chance.randint(1, _MOST_OPERATIONS))
+    states = world.states(act)
+    request = world.start(act)
+    deadline = time.monotonic() + world.chance.uniform(0, 0.25)
+    with contextlib.suppress(NoAnswerError):
+        while (left := deadline - time.monotonic()) > 0 and world.agent.next(left):
+            pass
+    everybody, hits_host = _signalled(world, signal.SIGKILL, target)
     world.counts.kills += 1
     return _after(world, act, states, request, everybody if hits_host else None)
 
@@ -114,20 +127,18 @@ def kill(world: World) -> list[str]:
 def stop(world: World) -> list[str]:
     """SIGSTOP of some processes for a while, then SIGCONT; or SIGKILL of the host while others are stopped."""
     act, target = next_hit(world), world.chance.choice(TARGETS[1:4])
+    n, kills = world.chance.randint(1, _MOST_OPERATIONS // 2), world.chance.random() < 0.3
+    return stop_at(world, act, target, n, kills=kills)
+
+
+def stop_at(world: World, act: Act, target: str, n: int, *, kills: bool) -> list[str]:
+    """SIGSTOP of the target at the n-th operation of the disk; `kills` is whether the host is then killed."""
     states = world.states(act)
-    assert world.disk is not None
-    fault = Fault("announce", world.chance.randint(1, _MOST_OPERATIONS // 2))
-    world.disk.arm(fault)
-    request = world.start(act)
-    came = _until_moment(world, request, fault)
-    everybody, hits_host = _signalled(world, signal.SIGSTOP, target)
-    if came:
-        world.disk.go()
-    world.disk.arm(None)
+    request, everybody, hits_host = _hit(world, act, signal.SIGSTOP, target, n)
     world.counts.stops += 1
-    if world.chance.random() < 0.3:
+    if kills:
         world.counts.kills += 1
-        _, hits_host = _signalled(world, signal.SIGKILL, "host")
+        _signalled(world, signal.SIGKILL, "host")
         return _after(world, act, states, request, everybody)
     time.sleep(_STOPPED_SECONDS)  # because a program that waits for a stopped one tells nobody
     for process in everybody:
@@ -139,15 +150,20 @@ def stop(world: World) -> list[str]:
 def fail(world: World) -> list[str]:
     """One operation of the disk, or all from some moment on, fail during an act."""
     act = next_hit(world)
-    states = world.states(act)
     below = world.chance.choice(("", "/state/sessions.db", "/project", "/state"))
     does = world.chance.choice(("fail", "fail", "fail", "short", "slow"))
     times = world.chance.choice((1, 1, 1, 1 << 30)) if does == "fail" else 1
     number, n = world.chance.choice(ERRORS), world.chance.randint(1, _MOST_OPERATIONS if not below else 40)
     if number == errno.EINTR:
         times = 1  # because a program that is interrupted tries again
+    return fail_at(world, act, Fault(does, n, number=number, below=below, times=times, seconds=_SLOW_SECONDS))
+
+
+def fail_at(world: World, act: Act, fault: Fault) -> list[str]:
+    """Perform the act with that fault of the disk."""
     assert world.disk is not None
-    world.disk.arm(Fault(does, n, number=number, below=below, times=times, seconds=_SLOW_SECONDS))
+    states = world.states(act)
+    world.disk.arm(fault)
     request = world.start(act)
     done = world.wait(request)
     world.counts.failed_operations += world.disk.came()
@@ -266,8 +282,8 @@ def _garbage(world: World, request: int) -> None:
 
 def _flood(world: World, request: int) -> None:
     """Thousands of notifications and unknown requests."""
-    unknown = b'{"jsonrpc":"2.0","id":"f%d","method":"session/nothing","params":{}}\n'
-    world.agent.write(b"".join(unknown % number for number in range(500)))
+    unknown = b'{"jsonrpc":"2.0","id":"f%d.%d","method":"session/nothing","params":{}}\n'
+    world.agent.write(b"".join(unknown % (request, number) for number in range(500)))
     world.agent.write(b'{"jsonrpc":"2.0","method":"$/nothing","params":{}}\n' * 3000)
 
 
@@ -283,7 +299,7 @@ def _twice(world: World, request: int) -> None:
     world.agent.write(b'{"jsonrpc":"2.0","id":77,"result":{"outcome":{"outcome":"cancelled"}}}\n' * 2)
 
 
-_CLIENT: Final[tuple[tuple[Callable[[World, int], None], bool], ...]] = (
+CLIENT: Final[tuple[tuple[Callable[[World, int], None], bool], ...]] = (
     (_half, True),
     (_close, True),
     (_garbage, False),
@@ -296,19 +312,29 @@ _CLIENT: Final[tuple[tuple[Callable[[World, int], None], bool], ...]] = (
 
 def break_wire(world: World) -> list[str]:
     """The client misbehaves during an act."""
+    does, leaves = world.chance.choice(CLIENT)
     act = next_hit(world)
+    return break_at(world, act, does, leaves=leaves, messages=1, patience=world.chance.uniform(0.001, 0.1))
+
+
+def break_at(
+    world: World, act: Act, does: Callable[[World, int], None], *, leaves: bool, messages: int, patience: float
+) -> list[str]:
+    """The client misbehaves when it has received so many messages, or when none comes for so many seconds."""
     states = world.states(act)
-    does, leaves = world.chance.choice(_CLIENT)
     request = world.start(act)
     with contextlib.suppress(NoAnswerError):
-        world.agent.next(world.chance.uniform(0.001, 0.1))
+        for _ in range(messages):
+            message = world.agent.next(patience)
+            if message is None or _answers(message, request):
+                break
     with contextlib.suppress(BrokenPipeError):
         does(world, request)
     world.counts.wire += 1
     if leaves:
         everybody = family(psutil.Process(world.agent.process.pid))
         return _after(world, act, states, request, everybody)
-    return _settled(world, act, states, world.wait(request))
+    return _after(world, act, states, request, None)
 
 
 # --- afterwards -------------------------------------------------------------------------------------------------------
@@ -339,9 +365,11 @@ def _answers(message: dict[str, object], request: int) -> bool:
 
 
 def _settled(world: World, act: Act, states: Sequence[dict[str, bytes]], done: Done) -> list[str]:
-    """Start again if the agent gave no answer or an error, because it may not be able to go on."""
+    """Open the session again if the agent gave an error, or no answer, because it may not be able to go on."""
     if done.reason is not None:
         return world.settle(act, states, is_certain=False)
+    if world.reopens and done.error is not None and world.agent.process.poll() is None:
+        return [*world.reopen(), *world.settle(act, states, is_certain=False)]
     wrong = (
         []
         if done.error is not None or world.agent.process.poll() is not None

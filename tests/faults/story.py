@@ -13,25 +13,25 @@ _LINES: Final = (1, 30, 30, 4000)
 _COMMANDS: Final = ("/timeline", "/context", "/views", "/tick", "/changes", "/branch", "/sandbox", "/cost")
 
 
-def _content(number: int, lines: int) -> bytes:
+def content(number: int, lines: int) -> bytes:
     """A content that no other act writes, so that a part of it is recognised as such."""
     return "".join(f"{number}.{line}\n" for line in range(lines)).encode()
 
 
-def _source(number: int, lines: int) -> str:
+def expression(number: int, lines: int) -> str:
     return f"''.join(f'{number}.{{line}}\\n' for line in range({lines}))"
 
 
-def _written(path: str, number: int, lines: int) -> str:
-    return f"w = write({path!r}, {_source(number, lines)})"
+def written(path: str, number: int, lines: int) -> str:
+    return f"w = write({path!r}, {expression(number, lines)})"
 
 
 def _write(world: World) -> Act:
     number, path, lines = world.number(), world.chance.choice(_PATHS), world.chance.choice(_LINES)
-    return Act(_seen(path) + _written(path, number, lines), steps=({path: _content(number, lines)},))
+    return Act(seen(path) + written(path, number, lines), steps=({path: content(number, lines)},))
 
 
-def _seen(*paths: str) -> str:
+def seen(*paths: str) -> str:
     """Read the files, because a tool does not overwrite what nobody has seen."""
     return f"import os; r = [read(each) for each in {paths!r} if os.path.exists(each)]\n"
 
@@ -39,15 +39,15 @@ def _seen(*paths: str) -> str:
 def _write_two(world: World) -> Act:
     number, lines = world.number(), world.chance.choice(_LINES)
     first, second = world.chance.sample(_PATHS, 2)
-    steps: tuple[Mapping[str, bytes], ...] = ({first: _content(number, lines)}, {second: _content(number, 3)})
-    source = f"{_seen(first, second)}{_written(first, number, lines)}\n{_written(second, number, 3)}"
+    steps: tuple[Mapping[str, bytes], ...] = ({first: content(number, lines)}, {second: content(number, 3)})
+    source = f"{seen(first, second)}{written(first, number, lines)}\n{written(second, number, 3)}"
     return Act(source, steps=steps)
 
 
 def _own_write(world: World) -> Act:
     number, path, lines = world.number(), world.chance.choice(_PATHS), world.chance.choice(_LINES)
-    source = f"{_seen(path)}os.makedirs('d', exist_ok=True)\nwith open({path!r}, 'w') as f: n = f.write("
-    return Act(f"{source}{_source(number, lines)})", steps=({path: _content(number, lines)},))
+    source = f"{seen(path)}os.makedirs('d', exist_ok=True)\nwith open({path!r}, 'w') as f: n = f.write("
+    return Act(f"{source}{expression(number, lines)})", steps=({path: content(number, lines)},))
 
 
 def _append(world: World) -> Act:
@@ -65,12 +65,12 @@ def _remove(world: World) -> Act:
     return Act(f'b = bash("rm -f {path}; : {number}")', steps=steps, soft=True)
 
 
-def _mark(world: World) -> Act:
+def mark(world: World) -> Act:
     number = world.number()
     return Act(f'b = bash("echo {number} >> {MARKS}")', mark=str(number))
 
 
-def _name(world: World) -> Act:
+def bind(world: World) -> Act:
     number = world.number()
     return Act(f"x{number} = [{number}]\nv = view('a.txt', tokens=200)\n{number}")
 
@@ -81,17 +81,17 @@ def _secret(world: World) -> Act:
     return Act(f"print({number}, open({str(path)!r}).read(), flush=True)\nk{number} = open({str(path)!r}).read()")
 
 
-def _undo(world: World) -> Act:
+def undo(world: World) -> Act:
     """Of the last statement that changed files, or the redo of it."""
     expected = world.expected
     if expected.undone is not None:
         return Act("/redo", "undo", files=expected.undone)
     change = expected.last_change()
     if change is None or change[1] != expected.files:
-        return _name(world)
+        return bind(world)
     changed = {path for path in {*change[0], *change[1]} if change[0].get(path) != change[1].get(path)}
     if changed & (world.soft | world.tainted):
-        return _name(world)
+        return bind(world)
     return Act("/undo", "undo", files=change[0])
 
 
@@ -99,18 +99,18 @@ def _edit(world: World) -> Act:
     """In place of the last statement, if that has changed nothing. It writes a file that no other act writes."""
     last = len(world.expected.after) - 1
     if last < 1 or world.expected.before[-1] != world.expected.after[-1]:
-        return _name(world)
+        return bind(world)
     number = world.number()
-    source = f"/edit {last} --live\n{_seen(_EDITED)}{_written(_EDITED, number, 30)}"
-    return Act(source, "edit", steps=({_EDITED: _content(number, 30)},))
+    source = f"/edit {last} --live\n{seen(_EDITED)}{written(_EDITED, number, 30)}"
+    return Act(source, "edit", steps=({_EDITED: content(number, 30)},))
 
 
-def _mode(world: World) -> Act:
+def mode(world: World) -> Act:
     mode = world.chance.choice(("ask", "auto"))
     return Act(f"mode {mode}", "mode", method="session/set_mode", params={"modeId": mode})
 
 
-def _fork(world: World) -> Act:
+def fork(world: World) -> Act:
     """A fork of the session, or the removal of an earlier one: what they share must stay."""
     if len(world.kept) > 1:
         name = world.chance.choice(sorted(world.kept))
@@ -127,7 +127,7 @@ def _rewind(world: World) -> Act:
     """To the end of one of the last statements, so that others are left to go back to."""
     last = len(world.expected.after) - 1
     if last < 1:
-        return _name(world)
+        return bind(world)
     target = world.chance.randint(max(0, last - 4), last - 1)
     return Act(f"/rewind {target}", "rewind", target=target)
 
@@ -138,18 +138,18 @@ _ACTS: Final[tuple[tuple[int, Callable[[World], Act]], ...]] = (
     (3, _own_write),
     (2, _append),
     (1, _remove),
-    (3, _mark),
-    (2, _name),
+    (3, mark),
+    (2, bind),
     (1, _secret),
     (1, _command),
     (4, _rewind),
-    (3, _undo),
+    (3, undo),
     (2, _edit),
-    (1, _mode),
-    (2, _fork),
+    (1, mode),
+    (2, fork),
 )
 """Each with its weight."""
-_TYPED: Final = (_command, _rewind, _undo, _edit, _mode, _fork)
+_TYPED: Final = (_command, _rewind, undo, _edit, mode, fork)
 """Those that an MCP client does not have."""
 
 
@@ -162,5 +162,5 @@ def next_act(world: World) -> Act:
 
 def next_hit(world: World) -> Act:
     """Draw an act that a fault is to hit: more often than else one that changes several files."""
-    often = (_rewind, _write_two, _undo, _fork) if world.has_commands else (_write_two,)
+    often = (_rewind, _write_two, undo, fork) if world.has_commands else (_write_two,)
     return world.chance.choice((*often, next_act, next_act))(world)

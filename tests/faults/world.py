@@ -110,6 +110,10 @@ class Counts:
             setattr(self, name, getattr(self, name) + value)
 
 
+def line(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts.items() if number)
+
+
 class Recorded(Agent):
     """An agent whose messages are kept with the number of disk operations."""
 
@@ -153,6 +157,10 @@ class World:
     has_commands = True
     """Whether its user can type commands, such as rewinds."""
     has_power_losses = True
+    loads = 2
+    """How often a restart loads the session, to compare what it shows."""
+    reopens = False
+    """Whether the user opens the session again after an error, in place of a restart."""
 
     def __init__(self, base: Path, chance: random.Random, disk: Mounted | None) -> None:
         self.base = base
@@ -428,7 +436,8 @@ class World:
         everybody = [*known, *family(psutil.Process(self.agent.process.pid))] if is_orderly else list(known)
         self.errors.append(self.agent.left())
         left = self.processes(everybody)
-        return violations(Evidence(processes=left), ["processes"])
+        responses = [message for message in self.agent.received if "method" not in message]
+        return violations(Evidence(processes=left, responses=responses), ["processes", "answers"])
 
     def abandon(self) -> None:
         """Kill everything that is still there."""
@@ -451,9 +460,16 @@ class World:
         self.may_be_swept = False
         before = [told.message for told in self.told]
         self._start()
+        return self._reopened(before)
+
+    def reopen(self) -> list[str]:
+        """Load the session again in the same agent. Returns what is wrong with its story."""
+        return self._reopened([told.message for told in self.told])
+
+    def _reopened(self, before: Sequence[Message]) -> list[str]:
         replays: list[list[Message]] = []
         mode = ""
-        for _ in range(2):
+        for _ in range(self.loads):
             first = len(self.agent.received)
             response = self.load()
             if "result" not in response:
@@ -472,7 +488,7 @@ class World:
             mode=mode,
             modes=self.modes,
         )
-        wrong = violations(evidence, ["acknowledged", "log", "story", "once"])
+        wrong = violations(evidence, ["acknowledged", "log", "story", "once", "mode"])
         self.modes = {mode}
         if self._act.kind in ("fork", "delete"):  # because what it has done is not known yet
             return wrong

@@ -1,0 +1,286 @@
+"""`python -m tests.faults.sweep --kind disk|kill|wire --count N`: one fault at each of many points of a fixed scenario.
+
+The scenario has one act of each kind. Once it runs without faults, and its operations of the disk are counted. Then
+faults are spread evenly over the operations of each act, or over the messages of the client, the provider and the MCP
+server. Between two faults an ordinary act must succeed. So a fault costs a fraction of a second, and a kill of the
+agent little more than its next start. The judge, the world and the faults are those of the random episodes; the files
+of each act are new, so what one fault leaves uncertain hides nothing of the next one.
+
+A round is some faults in one world; rounds of one seed are the same, apart from when processes get there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import random
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from tests.faults import story
+from tests.faults.breaking import CLIENT, ERRORS, TARGETS, break_at, fail_at, kill_at, stop_at
+from tests.faults.episode import Result
+from tests.faults.filesystem import Fault, why_not
+from tests.faults.world import Act, Counts, World, line, opened
+
+Kind = Literal["disk", "kill", "wire"]
+_KINDS: Final[tuple[Kind, ...]] = ("disk", "kill", "wire")
+_A_ROUND: Final = 16
+_PEERS_EVERY: Final = 2
+"""Of so many rounds with faults of the wire, one has those of providers and MCP servers."""
+_MOST_MESSAGES: Final = 12
+"""A client receives a little fewer in most acts."""
+_SLOW_SECONDS: Final = 0.3
+
+
+# --- the scenario -----------------------------------------------------------------------------------------------------
+
+
+def _new(world: World, _latest: str) -> Act:
+    """A tool writes a file in a new directory."""
+    number = world.number()
+    path = f"n{number}/new.txt"
+    return Act(story.written(path, number, 30), steps=({path: story.content(number, 30)},))
+
+
+def _over(world: World, latest: str) -> Act:
+    """A tool overwrites the latest file, and edits it."""
+    number, path = world.number(), latest
+    source = f"{story.seen(path)}{story.written(path, number, 900)}\nw = edit({path!r}, '{number}.7\\n', 'seven\\n')"
+    first = story.content(number, 900)
+    second = first.replace(b"\n%d.7\n" % number, b"\nseven\n")
+    return Act(source, steps=({path: first}, {path: second}))
+
+
+def _two(world: World, latest: str) -> Act:
+    number, first = world.number(), latest
+    second = f"b{number}.txt"
+    source = f"{story.seen(first)}{story.written(first, number, 3)}\n{story.written(second, number, 30)}"
+    return Act(source, steps=({first: story.content(number, 3)}, {second: story.content(number, 30)}))
+
+
+def _own(world: World, latest: str) -> Act:
+    """The statement's own code writes a file."""
+    number, path = world.number(), latest
+    source = f"with open({path!r}, 'w') as f: n = f.write({story.expression(number, 300)})"
+    return Act(source, steps=({path: story.content(number, 300)},))
+
+
+def _remove(_world: World, latest: str) -> Act:
+    return Act(f"import os; os.remove({latest!r})", steps=({latest: None},))
+
+
+def _command(world: World, _latest: str) -> Act:
+    number = world.number()
+    path = f"c{number}.txt"
+    return Act(f'b = bash("echo {number} > {path}")', steps=({path: b"%d\n" % number},), soft=True)
+
+
+def _rewind(world: World, _latest: str) -> Act:
+    last = len(world.expected.after) - 1
+    return Act(f"/rewind {last - 1}", "rewind", target=last - 1)
+
+
+def _edit(world: World, _latest: str) -> Act:
+    """Another statement in place of the last one, which has changed nothing."""
+    number, last = world.number(), len(world.expected.after) - 1
+    path = f"e{number}.txt"
+    source = f"/edit {last} --live\n{story.written(path, number, 30)}"
+    return Act(source, "edit", steps=({path: story.content(number, 30)},))
+
+
+SCENARIO: Final[Mapping[str, Callable[[World, str], Act]]] = {
+    "new": _new,
+    "over": _over,
+    "two": _two,
+    "own": _own,
+    "remove": _remove,
+    "command": _command,
+    "mark": lambda world, _: story.mark(world),
+    "rewind": _rewind,
+    "undo": lambda world, _: story.undo(world),
+    "edit": _edit,
+    "fork": lambda world, _: story.fork(world),
+    "mode": lambda world, _: story.mode(world),
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One fault: which act it hits, what happens, and how far the act has come, from 0 to 1."""
+
+    act: str
+    what: str
+    progress: float
+
+
+_WHAT: Final[Mapping[Kind, Sequence[str]]] = {
+    "disk": (*(f"fail {errno.errorcode[each]}" for each in ERRORS), "fail EIO", "fail ENOSPC", "short", "slow"),
+    "kill": (*TARGETS, "host", "worker", "stop", "stop and kill"),
+    "wire": tuple(does.__name__ for does, _ in CLIENT),
+}
+
+
+def points(kind: Kind, count: int, seed: int) -> list[Point]:
+    """Points for so many faults: each act and each fault equally often, and evenly spread over the act."""
+    chance = random.Random(seed)
+    pairs = [(act, what) for act in SCENARIO for what in _WHAT[kind]]
+    chance.shuffle(pairs)
+    rounds = -(-count // len(pairs))
+    found = [Point(act, what, (number + chance.random()) / rounds) for act, what in pairs for number in range(rounds)]
+    chance.shuffle(found)
+    return found[:count]
+
+
+@dataclass
+class _Sweep:
+    """Faults in one world, one after another."""
+
+    world: World
+    sizes: Mapping[str, int]
+    """How many operations each act has without a fault."""
+    result: Result
+    latest: str = ""
+    """The file that the latest ordinary act has written."""
+
+    def ordinary(self) -> None:
+        """An act that must succeed."""
+        number = self.world.number()
+        self.latest = f"p{number}.txt"
+        self._wrong(
+            self.world.perform(
+                Act(story.written(self.latest, number, 30), steps=({self.latest: story.content(number, 30)},))
+            )
+        )
+
+    def act(self, name: str) -> Act:
+        if name == "edit":  # it takes the place of a statement that has changed nothing
+            self._wrong(self.world.perform(story.bind(self.world)))
+        return SCENARIO[name](self.world, self.latest)
+
+    def measure(self) -> dict[str, int]:
+        """Perform each act without a fault; returns how many operations it had."""
+        sizes: dict[str, int] = {}
+        for name in SCENARIO:
+            self.ordinary()
+            act, before = self.act(name), self.world.operations
+            self._wrong(self.world.perform(act))
+            sizes[name] = self.world.operations - before
+        return sizes
+
+    def hit(self, point: Point) -> None:
+        """Perform the act with its fault."""
+        self.ordinary()
+        if self.result.wrong:
+            return
+        act = self.act(point.act)
+        n = 1 + int(point.progress * self.sizes[point.act])
+        self.result.steps.append(f"{point.act} with {point.what} at {n}: {act.text!r}")
+        self.result.kinds[f"{point.act} / {point.what}"] += 1
+        self._wrong(self._fault(act, point, n))
+
+    def _fault(self, act: Act, point: Point, n: int) -> list[str]:
+        what, world = point.what, self.world
+        match what.split():
+            case ["fail", name]:
+                return fail_at(world, act, Fault("fail", n, number=getattr(errno, name)))
+            case ["short"]:
+                # Of the writes alone, which are about a half of all operations.
+                return fail_at(world, act, Fault("short", 1 + n // 2))
+            case ["slow"]:
+                return fail_at(world, act, Fault("slow", n, seconds=_SLOW_SECONDS))
+            case ["stop", *then]:
+                return stop_at(world, act, world.chance.choice(TARGETS[1:4]), n, kills=bool(then))
+            case [target] if target in TARGETS:
+                return kill_at(world, act, target, n)
+            case _:
+                does, leaves = next(each for each in CLIENT if each[0].__name__ == what)
+                messages = int(point.progress * _MOST_MESSAGES)
+                return break_at(world, act, does, leaves=leaves, messages=messages, patience=2.0)
+
+    def _wrong(self, wrong: Sequence[str]) -> None:
+        self.result.wrong += wrong
+
+
+def sweep(folder: Path, seed: int, sizes: Mapping[str, int], faults: Sequence[Point]) -> Result:
+    """One round: a fault at each of the points. Stops at the first thing that is wrong."""
+    result, chance = Result(seed), random.Random(seed)
+    with opened(folder, chance) as world:
+        result.counts, world.reopens = world.counts, True
+        world.loads = chance.choice((1, 1, 2))
+        try:
+            one = _Sweep(world, sizes, result)
+            for point in faults:
+                one.hit(point)
+                if result.wrong:
+                    return result
+            one.ordinary()
+            result.wrong += [*world.end(), *world.last_look()]
+        except Exception:  # whatever it is, the report needs the steps that led to it
+            result.wrong.append(f"alive: {traceback.format_exc()}")
+    return result
+
+
+def measured(folder: Path) -> dict[str, int]:
+    """How many operations each act of the scenario has."""
+    result = Result(0)
+    with opened(folder, random.Random(0)) as world:
+        sizes = _Sweep(world, {}, result).measure()
+    assert not result.wrong, result.wrong
+    return sizes
+
+
+def _round(seed: int, sizes: Mapping[str, int], faults: Sequence[Point]) -> Result:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        return sweep(Path(folder), seed, sizes, faults)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.sweep", description=__doc__.partition("\n")[0])
+    parser.add_argument("--kind", choices=_KINDS, required=True)
+    parser.add_argument("--count", type=int, default=100, help="of faults")
+    parser.add_argument("--seed", type=int, help="of the points; drawn without it")
+    parser.add_argument("--jobs", type=int, default=2, help="rounds that run at a time")
+    parser.add_argument("--round", type=int, help="only the round of this number")
+    options = parser.parse_args()
+    if reason := why_not():
+        print(f"skipped: {reason}")
+        return 0
+    seed = random.SystemRandom().randrange(1 << 30) if options.seed is None else options.seed
+    print(f"SEED={seed}", flush=True)
+    return play(options.kind, options.count, seed, options.jobs, options.round)
+
+
+def play(kind: Kind, count: int, seed: int, jobs: int, only: int | None) -> int:
+    """Play all rounds, or only one."""
+    began, counts, failed = time.monotonic(), Counts(), 0
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        sizes = measured(Path(folder))
+    print(f"operations of each act: {sizes}", flush=True)
+    faults = points(kind, count, seed)
+    rounds = [faults[first : first + _A_ROUND] for first in range(0, count, _A_ROUND)]
+    numbers = range(len(rounds)) if only is None else [only]
+    with ProcessPoolExecutor(jobs) as pool:
+        done = {pool.submit(_round, seed + number, sizes, rounds[number]): number for number in numbers}
+        for each in as_completed(done):
+            result = each.result()
+            counts.add(result.counts)
+            print(f"round {done[each]}, {time.monotonic() - began:.0f} s: {line(vars(result.counts))}", flush=True)
+            if result.wrong:
+                failed += 1
+                print(f"FAILED: --kind {kind} --count {count} --seed {seed} --round {done[each]}")
+                print(*(f"  after {step:.300}" for step in result.steps[-4:]), sep="\n")
+                print(*(f"  {wrong[-2500:]}" for wrong in result.wrong[:10]), sep="\n", flush=True)
+    print(f"{line(vars(counts))}; {len(numbers)} rounds, {failed} failed", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
