@@ -84,6 +84,8 @@ class Fault:
     number: int = errno.EIO
     seconds: float = 0.0
     times: int = 1
+    every: int = 1
+    """After the n-th operation, the fault comes at each so many further ones."""
     below: str = ""
     """Only operations on paths that contain this."""
 
@@ -211,7 +213,7 @@ class Server:
         if fault.below and fault.below not in self._path_of(operation):
             return None
         self._seen += 1
-        if self._seen < fault.n:
+        if self._seen < fault.n or (self._seen - fault.n) % fault.every:
             return None
         self._came += 1
         if self._came >= fault.times:

@@ -1,10 +1,10 @@
-"""`python -m tests.faults.sweep --kind disk|kill|wire --count N`: one fault at each of many points of a fixed scenario.
+"""`python -m tests.faults.sweep --kind KIND --count N`: faults spread evenly over the points of a fixed scenario.
 
-The scenario has one act of each kind. Once it runs without faults, and its operations of the disk are counted. Then
-faults are spread evenly over the operations of each act, or over the messages of the client, the provider and the MCP
-server. Between two faults an ordinary act must succeed. So a fault costs a fraction of a second, and a kill of the
-agent little more than its next start. The judge, the world and the faults are those of the random episodes; the files
-of each act are new, so what one fault leaves uncertain hides nothing of the next one.
+The scenario has one act of each kind. It runs once without faults, and its operations of the disk are counted. Then the
+faults are spread over the operations of each act, or over the messages that a client receives. The session goes on
+after each fault, so a fault costs a fraction of a second, and a kill of the agent little more than its next start. The
+judge, the world and the faults are those of the random episodes. The files of each act are new: what one fault leaves
+uncertain hides nothing of the next one.
 
 A round is some faults in one world; rounds of one seed are the same, apart from when processes get there.
 """
@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import errno
+import json
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -26,15 +28,22 @@ from typing import Final, Literal
 
 from tests.faults import story
 from tests.faults.breaking import CLIENT, ERRORS, TARGETS, break_at, fail_at, kill_at, stop_at
+from tests.faults.disk import PROFILES
 from tests.faults.episode import Result
 from tests.faults.filesystem import Fault, why_not
+from tests.faults.power import Loss, Recording, lose_power
 from tests.faults.world import Act, Counts, World, line, opened
 
-Kind = Literal["disk", "kill", "wire"]
-_KINDS: Final[tuple[Kind, ...]] = ("disk", "kill", "wire")
-_A_ROUND: Final = 16
-_PEERS_EVERY: Final = 2
-"""Of so many rounds with faults of the wire, one has those of providers and MCP servers."""
+Kind = Literal["disk", "files", "kill", "power", "wire"]
+_KINDS: Final[tuple[Kind, ...]] = ("disk", "files", "kill", "power", "wire")
+_A_ROUND: Final[Mapping[Kind, int]] = {"disk": 32, "files": 32, "kill": 16, "power": 300, "wire": 24}
+"""How many points a world has."""
+_RESTARTS_EVERY: Final = 30
+"""On one of so many disks after a power loss the agent is started."""
+_MANY: Final = 8
+"""Files that one statement writes while operations below their directory fail."""
+_ORDINARY_EVERY: Final = 3
+_NEEDS_FILE: Final = ("over", "two", "own", "remove", "undo")
 _MOST_MESSAGES: Final = 12
 """A client receives a little fewer in most acts."""
 _SLOW_SECONDS: Final = 0.3
@@ -122,6 +131,8 @@ class Point:
 
 
 _WHAT: Final[Mapping[Kind, Sequence[str]]] = {
+    "files": tuple(f"fail {errno.errorcode[each]}" for each in ERRORS),
+    "power": PROFILES,
     "disk": (*(f"fail {errno.errorcode[each]}" for each in ERRORS), "fail EIO", "fail ENOSPC", "short", "slow"),
     "kill": (*TARGETS, "host", "worker", "stop", "stop and kill"),
     "wire": tuple(does.__name__ for does, _ in CLIENT),
@@ -131,7 +142,8 @@ _WHAT: Final[Mapping[Kind, Sequence[str]]] = {
 def points(kind: Kind, count: int, seed: int) -> list[Point]:
     """Points for so many faults: each act and each fault equally often, and evenly spread over the act."""
     chance = random.Random(seed)
-    pairs = [(act, what) for act in SCENARIO for what in _WHAT[kind]]
+    acts = SCENARIO if kind in ("disk", "kill", "wire") else ("all",)
+    pairs = [(act, what) for act in acts for what in _WHAT[kind]]
     chance.shuffle(pairs)
     rounds = -(-count // len(pairs))
     found = [Point(act, what, (number + chance.random()) / rounds) for act, what in pairs for number in range(rounds)]
@@ -177,7 +189,8 @@ class _Sweep:
 
     def hit(self, point: Point) -> None:
         """Perform the act with its fault."""
-        self.ordinary()
+        if point.act in _NEEDS_FILE or len(self.result.steps) % _ORDINARY_EVERY == 0:
+            self.ordinary()
         if self.result.wrong:
             return
         act = self.act(point.act)
@@ -205,12 +218,47 @@ class _Sweep:
                 messages = int(point.progress * _MOST_MESSAGES)
                 return break_at(world, act, does, leaves=leaves, messages=messages, patience=2.0)
 
+    def hit_many(self, point: Point) -> None:
+        """A statement writes files one by one, and every few operations of the disk below their directory fail.
+
+        A write that was confirmed must be there, whole. Of one that failed, nothing may be there.
+        """
+        world, number = self.world, self.world.number()
+        contents = {f"m{number}/{place}.txt": story.content(number + place, 900) for place in range(_MANY)}
+        self.result.steps.append(f"many with {point.what} at {point.progress:.2f}")
+        self.result.kinds[f"many / {point.what}"] += 1
+        lines = [
+            f"try: {story.written(path, number + place, 900)}\nexcept OSError: pass"
+            for place, path in enumerate(contents)
+        ]
+        act = Act("\n".join(lines), steps=tuple({path: data} for path, data in contents.items()))
+        name, n = point.what.split()[1], 1 + int(point.progress * 20)
+        every = world.chance.randint(5, 9)
+        fault = Fault("fail", n, number=getattr(errno, name), times=1 << 30, every=every, below=f"/project/m{number}")
+        assert world.disk is not None
+        world.disk.arm(fault)
+        done = world.wait(world.start(act))
+        world.counts.failed_operations += world.disk.came()
+        world.disk.arm(None)
+        world.may_be_swept = True
+        if done.reason != "end_turn":
+            self._wrong([f"alive: a statement whose writes failed ended with {done}"])
+            return
+        confirmed = {
+            path: data
+            for path, data in contents.items()
+            if any(str(event.get("text")).startswith(f"created {path}: ") for event in world.logs()[1][world.session])
+        }
+        self._wrong(world.settle(act, [{**world.expected.files, **confirmed}], is_certain=True))
+
     def _wrong(self, wrong: Sequence[str]) -> None:
         self.result.wrong += wrong
 
 
-def sweep(folder: Path, seed: int, sizes: Mapping[str, int], faults: Sequence[Point]) -> Result:
-    """One round: a fault at each of the points. Stops at the first thing that is wrong."""
+def sweep(
+    folder: Path, kind: Kind, seed: int, sizes: Mapping[str, int], faults: Sequence[Point], keep: Path | None = None
+) -> Result:
+    """One round: a fault at each of the points. Stops at the first thing that is wrong, and keeps the evidence."""
     result, chance = Result(seed), random.Random(seed)
     with opened(folder, chance) as world:
         result.counts, world.reopens = world.counts, True
@@ -218,13 +266,18 @@ def sweep(folder: Path, seed: int, sizes: Mapping[str, int], faults: Sequence[Po
         try:
             one = _Sweep(world, sizes, result)
             for point in faults:
-                one.hit(point)
+                one.hit_many(point) if kind == "files" else one.hit(point)
                 if result.wrong:
-                    return result
-            one.ordinary()
-            result.wrong += [*world.end(), *world.last_look()]
+                    break
+            else:
+                one.ordinary()
+                result.wrong += [*world.end(), *world.last_look()]
         except Exception:  # whatever it is, the report needs the steps that led to it
             result.wrong.append(f"alive: {traceback.format_exc()}")
+        if result.wrong and keep is not None:
+            shutil.copytree(world.state, keep / str(seed), dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock"))
+            lines = [f"{told.count} {json.dumps(told.message)}\n" for told in world.told]
+            (keep / str(seed) / "messages").write_text("".join([*result.steps, "\n", *lines]))
     return result
 
 
@@ -237,9 +290,33 @@ def measured(folder: Path) -> dict[str, int]:
     return sizes
 
 
-def _round(seed: int, sizes: Mapping[str, int], faults: Sequence[Point]) -> Result:
+def lose(folder: Path, seed: int, faults: Sequence[Point]) -> Result:
+    """One round of power losses: the scenario runs without faults, and the power fails at each of the points."""
+    result, chance = Result(seed), random.Random(seed)
+    with opened(folder, chance) as world:
+        result.counts = world.counts
+        _Sweep(world, {}, result).measure()
+        result.wrong += [*world.end(), *world.last_look()]
+        recording = Recording.of(world, folder / "operations")
+    first = recording.moments[0].until
+    for number, point in enumerate(faults):
+        if result.wrong:
+            break
+        place = first + int(point.progress * (len(recording.operations) - first))
+        loss = Loss(place, next(each for each in PROFILES if each == point.what), chance.randrange(1 << 30))
+        restarts = number % _RESTARTS_EVERY == 0
+        result.wrong += lose_power(recording, folder / "disk", loss, restarts=restarts)
+        result.steps.append(str(loss))
+        result.counts.power_losses += 1
+        result.counts.restarts_after_power_loss += restarts
+    return result
+
+
+def _round(kind: Kind, seed: int, sizes: Mapping[str, int], faults: Sequence[Point], keep: Path | None) -> Result:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        return sweep(Path(folder), seed, sizes, faults)
+        if kind == "power":
+            return lose(Path(folder), seed, faults)
+        return sweep(Path(folder), kind, seed, sizes, faults, keep)
 
 
 def main() -> int:
@@ -249,26 +326,30 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of the points; drawn without it")
     parser.add_argument("--jobs", type=int, default=2, help="rounds that run at a time")
     parser.add_argument("--round", type=int, help="only the round of this number")
+    parser.add_argument("--keep", type=Path, help="a directory for the state and the messages of failures")
     options = parser.parse_args()
     if reason := why_not():
         print(f"skipped: {reason}")
         return 0
     seed = random.SystemRandom().randrange(1 << 30) if options.seed is None else options.seed
     print(f"SEED={seed}", flush=True)
-    return play(options.kind, options.count, seed, options.jobs, options.round)
+    return play(options, seed)
 
 
-def play(kind: Kind, count: int, seed: int, jobs: int, only: int | None) -> int:
+def play(options: argparse.Namespace, seed: int) -> int:
     """Play all rounds, or only one."""
+    kind, count, only = options.kind, options.count, options.round
     began, counts, failed = time.monotonic(), Counts(), 0
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         sizes = measured(Path(folder))
     print(f"operations of each act: {sizes}", flush=True)
-    faults = points(kind, count, seed)
-    rounds = [faults[first : first + _A_ROUND] for first in range(0, count, _A_ROUND)]
+    faults, size = points(kind, count, seed), _A_ROUND[kind]
+    rounds = [faults[first : first + size] for first in range(0, count, size)]
     numbers = range(len(rounds)) if only is None else [only]
-    with ProcessPoolExecutor(jobs) as pool:
-        done = {pool.submit(_round, seed + number, sizes, rounds[number]): number for number in numbers}
+    with ProcessPoolExecutor(options.jobs) as pool:
+        done = {
+            pool.submit(_round, kind, seed + number, sizes, rounds[number], options.keep): number for number in numbers
+        }
         for each in as_completed(done):
             result = each.result()
             counts.add(result.counts)

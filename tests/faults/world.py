@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import shutil
 import subprocess
 from collections import Counter
@@ -36,6 +37,7 @@ MARKS: Final = "marks.log"
 SECONDS: Final = 60.0
 """The longest wait for an answer: machines that run these tests are busy."""
 _ENDING: Final = 15.0
+_RERUN: Final = re.compile(r"Run statement \d+ again \(\d+ of \d+\)")
 
 
 @dataclass(frozen=True)
@@ -548,9 +550,14 @@ class World:
 
 
 def updates_of(session: str, messages: Iterable[Message]) -> list[Message]:
-    """The updates of the session; forks have their own."""
+    """The updates of the session; forks have their own.
+
+    Leaves out how far statements have come that run again: that is shown as tool calls, and never recorded.
+    """
     params = (message["params"] for message in messages if message.get("method") == "session/update")
-    return [each["update"] for each in params if each["sessionId"] == session]
+    updates = [each["update"] for each in params if each["sessionId"] == session]
+    progress = {each["toolCallId"] for each in updates if _RERUN.fullmatch(str(each.get("title")))}
+    return [each for each in updates if each.get("toolCallId") not in progress]
 
 
 def _files_in(folder: Path) -> Iterator[tuple[str, bytes]]:
