@@ -23,6 +23,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final, Literal
 
@@ -321,11 +322,12 @@ def _round(kind: Kind, seed: int, sizes: Mapping[str, int], faults: Sequence[Poi
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.sweep", description=__doc__.partition("\n")[0])
-    parser.add_argument("--kind", choices=_KINDS, required=True)
-    parser.add_argument("--count", type=int, default=100, help="of faults")
+    parser.add_argument("--kind", choices=(*_KINDS, "all"), default="all")
+    parser.add_argument("--count", type=int, default=100, help="of points, for each kind")
     parser.add_argument("--seed", type=int, help="of the points; drawn without it")
     parser.add_argument("--jobs", type=int, default=2, help="rounds that run at a time")
     parser.add_argument("--round", type=int, help="only the round of this number")
+    parser.add_argument("--first", action="store_true", help="stop at the first failure")
     parser.add_argument("--keep", type=Path, help="a directory for the state and the messages of failures")
     options = parser.parse_args()
     if reason := why_not():
@@ -338,29 +340,43 @@ def main() -> int:
 
 def play(options: argparse.Namespace, seed: int) -> int:
     """Play all rounds, or only one."""
-    kind, count, only = options.kind, options.count, options.round
-    began, counts, failed = time.monotonic(), Counts(), 0
+    began, counts, played, failed = time.monotonic(), Counts(), 0, 0
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         sizes = measured(Path(folder))
     print(f"operations of each act: {sizes}", flush=True)
-    faults, size = points(kind, count, seed), _A_ROUND[kind]
-    rounds = [faults[first : first + size] for first in range(0, count, size)]
-    numbers = range(len(rounds)) if only is None else [only]
+    rounds = rounds_of(_KINDS if options.kind == "all" else (options.kind,), options.count, seed)
+    numbers = range(len(rounds)) if options.round is None else [options.round]
     with ProcessPoolExecutor(options.jobs) as pool:
         done = {
-            pool.submit(_round, kind, seed + number, sizes, rounds[number], options.keep): number for number in numbers
+            pool.submit(_round, rounds[number][0], seed + number, sizes, rounds[number][1], options.keep): number
+            for number in numbers
         }
         for each in as_completed(done):
-            result = each.result()
+            result, number = each.result(), done[each]
             counts.add(result.counts)
-            print(f"round {done[each]}, {time.monotonic() - began:.0f} s: {line(vars(result.counts))}", flush=True)
+            played += 1
+            what = f"round {number} ({rounds[number][0]}), {time.monotonic() - began:.0f} s"
+            print(f"{what}: {line(vars(result.counts))}", flush=True)
             if result.wrong:
                 failed += 1
-                print(f"FAILED: --kind {kind} --count {count} --seed {seed} --round {done[each]}")
+                print(f"FAILED: --kind {options.kind} --count {options.count} --seed {seed} --round {number}")
                 print(*(f"  after {step:.300}" for step in result.steps[-4:]), sep="\n")
                 print(*(f"  {wrong[-2500:]}" for wrong in result.wrong[:10]), sep="\n", flush=True)
-    print(f"{line(vars(counts))}; {len(numbers)} rounds, {failed} failed", flush=True)
+                if options.first:
+                    pool.shutdown(cancel_futures=True)
+                    break
+    print(f"{line(vars(counts))}; {played} rounds, {failed} failed", flush=True)
     return 1 if failed else 0
+
+
+def rounds_of(kinds: Sequence[Kind], count: int, seed: int) -> list[tuple[Kind, list[Point]]]:
+    """Rounds with so many points of each kind, the kinds in turn."""
+    rows = [
+        [(kind, found[first : first + _A_ROUND[kind]]) for first in range(0, count, _A_ROUND[kind])]
+        for kind in kinds
+        for found in [points(kind, count, seed)]
+    ]
+    return [each for turn in zip_longest(*rows) for each in turn if each is not None]
 
 
 if __name__ == "__main__":
