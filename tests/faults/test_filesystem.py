@@ -135,3 +135,16 @@ def test_program_is_killed_at_an_announced_operation(disk: Mounted) -> None:
         disk.go()
         process.wait(SECONDS)
     assert (disk.place / "a").read_text() == "2"
+
+
+def test_fault_comes_again_at_each_third_operation(disk: Mounted) -> None:
+    disk.arm(Fault("fail", 2, ("write",), every=3, times=1 << 30))
+    source = """
+import os
+file = os.open("f", os.O_WRONLY | os.O_CREAT)
+for _ in range(7):
+    try: print(os.write(file, b"x"), end=" ")
+    except OSError: print("failed", end=" ")
+"""
+    assert ran(disk, source) == "1 failed 1 1 failed 1 1"
+    assert disk.came() == 2

@@ -1,0 +1,67 @@
+"""The points of a sweep, what it leaves out of the story, and a short sweep of real programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.faults.filesystem import why_not
+from tests.faults.judge import Message
+from tests.faults.sweep import SCENARIO, Point, lose, measured, points, rounds_of, sweep
+from tests.faults.world import updates_of
+
+
+def test_points_are_spread_over_each_act() -> None:
+    found = points("kill", 10 * 3 * len(SCENARIO), seed=1)
+    times = Counter((point.act, point.what) for point in found)
+    assert {act for act, _ in times} == set(SCENARIO)
+    keeper = [point.progress for point in found if (point.act, point.what) == ("rewind", "keeper")]
+    assert len({int(progress * len(keeper)) for progress in keeper}) == len(keeper) > 1
+    assert points("kill", 30, seed=1) == points("kill", 30, seed=1) != points("kill", 30, seed=2)
+
+
+def test_rounds_take_the_kinds_in_turn() -> None:
+    rounds = rounds_of(("disk", "kill"), 40, seed=1)
+    assert [kind for kind, _ in rounds[:3]] == ["disk", "kill", "disk"]
+    assert Counter(kind for kind, each in rounds for _ in each) == {"disk": 40, "kill": 40}
+
+
+def test_progress_of_statements_that_run_again_is_not_part_of_the_story() -> None:
+    def update(call: str, **fields: str) -> Message:
+        params = {"sessionId": "ses", "update": {"sessionUpdate": "tool_call", "toolCallId": call, **fields}}
+        return {"method": "session/update", "params": params}
+
+    messages = [
+        update("call_1", title="Run statement 1 again (1 of 9)", status="in_progress"),
+        update("call_1", status="completed"),
+        update("call_2", title="Run statement 1", status="completed"),
+    ]
+    assert [each["toolCallId"] for each in updates_of("ses", messages)] == ["call_2"]
+
+
+@pytest.fixture(scope="module")
+def sizes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+    if reason := why_not():
+        pytest.skip(reason)
+    return measured(tmp_path_factory.mktemp("measured"))
+
+
+@pytest.mark.slow
+def test_session_survives_one_fault_of_each_kind(tmp_path: Path, sizes: dict[str, int]) -> None:
+    faults = [Point("new", "host", 0.5), Point("rewind", "fail ENOSPC", 0.5), Point("own", "_half", 0.5)]
+    result = sweep(tmp_path, "disk", 1, sizes, faults)
+    assert result.wrong == []
+    assert (result.counts.kills, result.counts.failed_operations, result.counts.wire) == (1, 1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("sizes")
+def test_confirmed_writes_survive_failures_and_power_losses(tmp_path: Path) -> None:
+    result = sweep(tmp_path / "files", "files", 1, {}, [Point("all", "fail EIO", 0.1)])
+    assert result.wrong == []
+    assert result.counts.failed_operations > 1
+    result = lose(tmp_path / "power", 1, [Point("all", "posix", 0.4), Point("all", "ext4", 0.9)])
+    assert result.wrong == []
+    assert result.counts.power_losses == 2
