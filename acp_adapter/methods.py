@@ -259,9 +259,16 @@ def _accept_cancel(connection: Connection, params: SessionRef) -> None:
 # --- modes and options ------------------------------------------------------------------------------------------------
 
 
-def _accept_set_mode(connection: Connection, params: SetMode) -> None:
+def _accept_set_mode(connection: Connection, params: SetMode) -> Conversation:
     """Set the mode from the next statement on, even during a turn."""
-    connection.conversation(params.session_id).session.set_mode(params.mode)
+    conversation = connection.conversation(params.session_id)
+    conversation.session.set_mode(params.mode)
+    return conversation
+
+
+async def _set_mode(context: Context[Connection, Conversation], params: SetMode) -> None:
+    """Respond when the mode is on disk, because a client relies on a mode that it has restricted."""
+    await context.accepted.session.recorded()
 
 
 def _accept_set_option(connection: Connection, params: SetOption) -> Conversation:
@@ -271,7 +278,8 @@ def _accept_set_option(connection: Connection, params: SetOption) -> Conversatio
 
 
 async def _set_option(context: Context[Connection, Conversation], params: SetOption) -> SessionOptions:
-    """Return all options with their values."""
+    """Return all options with their values, when they are on disk."""
+    await context.accepted.session.recorded()
     return _options(context.accepted, context.connection)
 
 
@@ -360,7 +368,7 @@ _ROWS: Final[tuple[Method[Connection, Any, Any], ...]] = (
     Method("session/prompt", _accept_prompt, _prompt),
     Method("session/cancel", _accept_cancel, is_notification=True, needs_initialization=False),
     Method("session/close", _accept_close, _close),
-    Method("session/set_mode", _accept_set_mode),
+    Method("session/set_mode", _accept_set_mode, _set_mode),
     Method("session/set_config_option", _accept_set_option, _set_option),
     Method("document/didOpen", _did_open, is_notification=True),
     Method("document/didChange", _did_change, is_notification=True),

@@ -249,6 +249,10 @@ class Session:
         """
         await self._parts.journal.durable(Seq(seq))
 
+    async def recorded(self) -> None:
+        """Wait until all events so far are on disk. Raises SessionReadOnlyError."""
+        await self._parts.journal.durable(Seq(len(self._parts.log) - 1))
+
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def attach(self, permissions: Permissions | None, editor: Editor | None = None, forms: Forms | None = None) -> None:

@@ -32,12 +32,6 @@ _SLOW_SECONDS: Final = 1.5
 _STOPPED_SECONDS: Final = 0.5
 
 
-def _alive(process: psutil.Process) -> bool:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return process.status() != psutil.STATUS_ZOMBIE
-    return False
-
-
 def _chosen(
     world: World, target: str, host: psutil.Process, everybody: Sequence[psutil.Process]
 ) -> list[psutil.Process]:

@@ -12,12 +12,13 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
 import psutil
 
+from tests.faults import proxy
 from tests.faults.episode import Result
 from tests.faults.judge import Evidence, Prompt, violations
 from tests.faults.reading import read_log
@@ -31,6 +32,8 @@ _PATIENCE: Final = 2.0
 """Seconds after which the user of a silent peer cancels."""
 _SERVERS: Final = ("dead", "noisy", "flood", "stubborn", "endless", "slow", "leave")
 """Words for the server of the tests, and tools of it that never answer or end it."""
+_SERVER_MESSAGES: Final = 4
+"""As many as the server of the tests sends until it has answered a call, or a few more."""
 
 
 def _statement(source: str) -> tuple[bytes, ...]:
@@ -58,7 +61,21 @@ def runs(text: str, source: str) -> Callable[[Asked], Answer]:
 
 def _provider_faults(right: tuple[bytes, ...]) -> dict[str, Answer]:
     half = len(right[0]) // 2
-    return {
+    flood = (sse(chunk(content="x" * 1000)) * 500,)
+    at_pieces = {
+        f"{name} at piece {place + 1}": answer
+        for place, piece in enumerate(right)
+        for name, answer in (
+            ("without one", Answer(pieces=right[:place] + right[place + 1 :])),
+            ("halved", Answer(pieces=(*right[:place], piece[: len(piece) // 2]), cut=True)),
+            ("halved, and going on", Answer(pieces=(*right[:place], piece[: len(piece) // 2], *right[place + 1 :]))),
+            ("doubled", Answer(pieces=(*right[:place], piece, *right[place:]))),
+            ("closed", Answer(pieces=right[:place], cut=True)),
+            ("silent", Answer(pieces=right[:place], hang=True)),
+            ("flooding", Answer(pieces=(*right[:place], *flood, *right[place:]))),
+        )
+    }
+    return at_pieces | {
         "silent": Answer(hang=True),
         "silent in the middle": Answer(pieces=right[:1], hang=True),
         "half": Answer(pieces=(right[0][:half],), cut=True),
@@ -86,6 +103,8 @@ class _Session:
         self.told: list[Told] = []
         self.prompts: list[Prompt] = []
         self.acts: dict[str, tuple[int, int]] = {}
+        self._provider_left: list[str] = []
+        self._server_left: list[str] = []
         environ = {"HOME": str(folder), "REWINDOW_SANDBOX": "off", **served.environment()}
         self.agent = Recorded(None, self.told, self.state, environ, *arguments)
         self.agent.call("initialize", {"protocolVersion": 1, "clientCapabilities": {}}, seconds=SECONDS)
@@ -110,6 +129,13 @@ class _Session:
             self.prompts.append(Prompt(text, reason))
         return reason
 
+    def _next(self, left: list[str], names: Iterable[str]) -> str:
+        """One of the names that did not come yet; then all may come again."""
+        if not left:
+            left += names
+            self.chance.shuffle(left)
+        return left.pop()
+
     def mark(self, number: int) -> str:
         return f'b = bash("echo {number} >> marks.log")'
 
@@ -118,7 +144,9 @@ class _Session:
     def of_provider(self, number: int) -> list[str]:
         """One fault of the provider during a turn, then a turn without."""
         right = _statement(self.mark(number))
-        name, fault = self.chance.choice(list(_provider_faults(right).items()))
+        faults = _provider_faults(right)
+        name = self._next(self._provider_left, faults)
+        fault = faults[name]
         self.acts[f"{number}"] = (0, 1)
         left = [fault, *[Answer(pieces=_TEXT)] * 5]
         self.served.answering = lambda _: left.pop(0) if left else Answer(pieces=_TEXT)
@@ -133,8 +161,11 @@ class _Session:
 
     def of_server(self, number: int) -> list[str]:
         """A session whose MCP server misbehaves, which is closed afterwards."""
-        word = self.chance.choice(_SERVERS)
-        arguments = ["-S", mcp_server.__file__, *([word] if word not in ("slow", "leave") else [])]
+        messages = [f"{place} {fault}" for fault in proxy.FAULTS for place in range(1, _SERVER_MESSAGES + 1)]
+        word = self._next(self._server_left, (*_SERVERS, *messages))
+        arguments = ["-S", mcp_server.__file__, *([word] if word in _SERVERS[:5] else [])]
+        if word in messages:
+            arguments = ["-S", proxy.__file__, *word.split(), sys.executable, *arguments]
         own = self.new({"name": "test", "command": sys.executable, "args": arguments, "env": []})
         tool = word if word in ("slow", "leave") else "add_one"
         source = f"try: r = test.{tool}({'n=1' if tool == 'add_one' else ''})\nexcept Exception as e: r = str(e)"

@@ -27,7 +27,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final, Literal
 
-from tests.faults import story
+from tests.faults import peers, story
 from tests.faults.breaking import CLIENT, ERRORS, TARGETS, break_at, fail_at, kill_at, stop_at
 from tests.faults.disk import PROFILES
 from tests.faults.episode import Result
@@ -35,9 +35,9 @@ from tests.faults.filesystem import Fault, why_not
 from tests.faults.power import Loss, Recording, lose_power
 from tests.faults.world import Act, Counts, World, line, opened
 
-Kind = Literal["disk", "files", "kill", "power", "wire"]
-_KINDS: Final[tuple[Kind, ...]] = ("disk", "files", "kill", "power", "wire")
-_A_ROUND: Final[Mapping[Kind, int]] = {"disk": 32, "files": 32, "kill": 16, "power": 300, "wire": 24}
+Kind = Literal["disk", "files", "kill", "peers", "power", "wire"]
+_KINDS: Final[tuple[Kind, ...]] = ("disk", "files", "kill", "peers", "power", "wire")
+_A_ROUND: Final[Mapping[Kind, int]] = {"disk": 32, "files": 32, "kill": 16, "peers": 24, "power": 300, "wire": 24}
 """How many points a world has."""
 _RESTARTS_EVERY: Final = 30
 """On one of so many disks after a power loss the agent is started."""
@@ -48,6 +48,8 @@ _NEEDS_FILE: Final = ("over", "two", "own", "remove", "undo")
 _MOST_MESSAGES: Final = 12
 """A client receives a little fewer in most acts."""
 _SLOW_SECONDS: Final = 0.3
+_PEERS_SECONDS: Final = 1800.0
+"""More than a round of peers takes on a busy machine."""
 
 
 # --- the scenario -----------------------------------------------------------------------------------------------------
@@ -133,6 +135,7 @@ class Point:
 
 _WHAT: Final[Mapping[Kind, Sequence[str]]] = {
     "files": tuple(f"fail {errno.errorcode[each]}" for each in ERRORS),
+    "peers": ("any",),
     "power": PROFILES,
     "disk": (*(f"fail {errno.errorcode[each]}" for each in ERRORS), "fail EIO", "fail ENOSPC", "short", "slow"),
     "kill": (*TARGETS, "host", "worker", "stop", "stop and kill"),
@@ -315,6 +318,8 @@ def lose(folder: Path, seed: int, faults: Sequence[Point]) -> Result:
 
 def _round(kind: Kind, seed: int, sizes: Mapping[str, int], faults: Sequence[Point], keep: Path | None) -> Result:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        if kind == "peers":
+            return peers.run(Path(folder), seed, _PEERS_SECONDS, len(faults))
         if kind == "power":
             return lose(Path(folder), seed, faults)
         return sweep(Path(folder), kind, seed, sizes, faults, keep)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.faults import peers
+from tests.faults import peers, proxy
 from tests.support.llm_server import Asked
 
 
@@ -17,6 +19,25 @@ def test_statement_is_only_for_a_call_of_its_turn() -> None:
     turn = Asked("", {}, {"messages": [{"content": "turn 7"}], "tools": ["python"]})
     runs = [b"mark()" in b"".join(answer(each).pieces) for each in (summary, late, turn, turn)]
     assert runs == [False, False, True, False]
+
+
+def test_proxy_breaks_the_message_of_that_number() -> None:
+    printing = ("import sys; print('first'); print('second'); print('third')",)
+    command = [sys.executable, "-S", proxy.__file__, "2"]
+    found = {
+        fault: subprocess.run(
+            [*command, fault, sys.executable, "-S", "-c", *printing],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        ).stdout.split("\n")
+        for fault in ("lost", "half", "twice")
+    }
+    assert found["lost"] == ["first", "third", ""]
+    assert found["half"] == ["first", "secthird", ""]
+    assert found["twice"] == ["first", "second", "second", "third", ""]
+    assert proxy.broken(b"line\n", "flood").endswith(b"}\nline\n")
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import random
 import re
 import shutil
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,8 +35,8 @@ from tests.support.scripts import family, kill_each
 SECRET: Final = b"sk-ant-api03-Qm7Xv2Lm9Rt4Wp8Ns3Bd6Hf1Kj5Tz0Yc"
 MARKS: Final = "marks.log"
 """In the project, and ignored by git, so that neither a record nor a rewind covers it."""
-SECONDS: Final = 60.0
-"""The longest wait for an answer: machines that run these tests are busy."""
+SECONDS: Final = 240.0
+"""The longest wait for an answer: machines that run these tests are busy, and the programs may have a low priority."""
 _ENDING: Final = 15.0
 _RERUN: Final = re.compile(r"Run statement \d+ again \(\d+ of \d+\)")
 
@@ -420,14 +421,15 @@ class World:
         return self._ended([*known, *started_in(self.home)])
 
     def _ended(self, processes: Sequence[psutil.Process]) -> list[str]:
-        found = {process.pid: process for process in processes}
-        _, alive = psutil.wait_procs(list(found.values()), timeout=_ENDING)
+        deadline = time.monotonic() + _ENDING
+        alive = list({process.pid: process for process in processes}.values())
+        while (alive := [process for process in alive if is_alive(process)]) and time.monotonic() < deadline:
+            time.sleep(0.02)
         left: list[str] = []
         for process in alive:
             with contextlib.suppress(psutil.Error):
-                if process.status() != psutil.STATUS_ZOMBIE:
-                    left.append(f"{process.pid} {' '.join(process.cmdline())[:100]}")
-                    process.kill()
+                left.append(f"{process.pid} {' '.join(process.cmdline())[:100]}")
+                process.kill()
         return left
 
     def end(self, known: Sequence[psutil.Process] = (), *, is_orderly: bool = True) -> list[str]:
@@ -566,6 +568,13 @@ def _files_in(folder: Path) -> Iterator[tuple[str, bytes]]:
         is_hidden = name.startswith(".git/") or path.name.startswith(".rewindow-") or name == MARKS
         if path.is_file() and not is_hidden:
             yield name, path.read_bytes()
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether it runs. Another process may have its number by now."""
+    with contextlib.suppress(psutil.Error):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def started_in(home: Path) -> list[psutil.Process]:
