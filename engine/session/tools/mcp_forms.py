@@ -35,7 +35,7 @@ def fields_of(message: str, schema: Mapping[str, Any]) -> tuple[Field, ...]:
     shapes, names = cast("Mapping[str, object]", properties), cast("list[object]", required)
     if len(shapes) > MOST_FIELDS:
         raise ValueError(f"the form has {len(shapes):,} fields; the limit is {MOST_FIELDS}")
-    if unknown := [name for name in names if name not in shapes]:
+    if unknown := [name for name in names if not isinstance(name, str) or name not in shapes]:
         raise ValueError(f"the required field {_shown(unknown[0])} is not among the properties")
     return tuple(_field(name, shape, is_required=name in names) for name, shape in shapes.items())
 

@@ -105,7 +105,7 @@ def listing(
 def _tool(name: str, key: str, tool: Mapping[str, Any]) -> Tool:
     schema = _object(tool.get("inputSchema"))
     properties = _object(schema.get("properties"))
-    required = [each for each in _list(schema.get("required")) if each in properties]
+    required = [each for each in _list(schema.get("required")) if isinstance(each, str) and each in properties]
     keys = [*required, *(each for each in properties if each not in required)]
     parameters: dict[str, Parameter] = {}
     for each in keys[:_MOST_PARAMETERS]:

@@ -79,6 +79,7 @@ def test_field_that_is_not_flat_is_refused(shape: Any) -> None:
         {"properties": []},
         {"properties": {}, "required": "all"},
         {"properties": {}, "required": ["it"]},
+        {"properties": {}, "required": [{}]},
         {"properties": {f"f{number}": {"type": "string"} for number in range(MOST_FIELDS + 1)}},
     ],
 )

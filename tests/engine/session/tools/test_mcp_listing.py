@@ -48,6 +48,12 @@ def test_signature_has_required_arguments_first_and_valid_names() -> None:
     assert found.signature == "q: str, page: int = 1, from_: str | None = ..., sort_order: 'up' | 'down' = ..."
 
 
+@pytest.mark.parametrize("stray", [{}, [], ["q"], 1, None])
+def test_required_names_are_texts(stray: Any) -> None:
+    (found,) = listing([tool("t", {"q": {}, "r": {}}, [stray, "q"])]).tools.values()
+    assert found.signature == "q, r=..."
+
+
 def test_arguments_go_by_schema_or_python_names() -> None:
     found = tool_called(SEARCH, "m.search_issues", "search_issues")
     assert found is tool_called(SEARCH, "m.search-issues", "search-issues")
