@@ -14,7 +14,7 @@ PYTEST = $(COMPILE) && $(BIN)/python -m pytest -n 3 --dist loadfile
 NOT_SLOW = $(PYTEST) -m "not slow"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all long-tests test-portable test-hosts check faults mutants bench docs site pictures page lock format ranks clean
+.PHONY: help demo test test-all long-tests test-portable test-hosts check faults mutants fuzz soak bench docs site pictures page lock format ranks clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -66,6 +66,12 @@ faults: .venv/.installed ## random sessions with kills, failing disks and broken
 
 mutants: .venv/.installed ## change the program in random places, and list the changes that no test notices; SEED=N, COUNT=304
 	$(COMPILE) && $(BIN)/python -m tests.mutants --count $(or $(COUNT),304) $(if $(SEED),--seed $(SEED))
+
+fuzz: .venv/.installed ## change inputs of all parsers by chance, and list those that fail; TARGET=NAME, SECONDS=N of each
+	$(COMPILE) && $(BIN)/python -m tests.fuzz $(TARGET) $(if $(SECONDS),--seconds $(SECONDS))
+
+soak: .venv/.installed ## two sessions and 20 clients work for half an hour, and nothing may grow; writes benchmarks/results; SECONDS=1800
+	$(COMPILE) && $(BIN)/python -m tests.soak --seconds $(or $(SECONDS),1800) --results benchmarks/results
 
 bench: .venv/.installed ## measure the bars beside their peers; writes benchmarks/results
 	$(BIN)/python -m benchmarks

@@ -1,8 +1,8 @@
 """`python -m tests.soak`: works like users and clients for a while, and judges what grows. Exits 1 if something does.
 
 The agent has two sessions of up to 2,000 turns, the server 20 clients. What the log takes is measured afterwards: new
-processes load the same sessions, and what they take beyond empty ones may also grow during the run. The agent's sessions
-have checkpoints, whose number is limited; those of the server have none.
+processes load the same sessions, and what they take beyond empty ones may also grow during the run. The agent's
+sessions have checkpoints, whose number is limited; those of the server have none.
 """
 
 from __future__ import annotations

@@ -44,7 +44,9 @@ def wrong(found: Measured) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("series", "is_rising"), [(FLAT, False), (WARMING, False), (RISING, True), (STEPS, True)], ids=str
+    ("series", "is_rising"),
+    [(FLAT, False), (WARMING, False), (RISING, True), (STEPS, True)],
+    ids=["flat", "warming", "rising", "steps"],
 )
 def test_growth_is_told_from_noise_and_warm_up(series: Series, is_rising: bool) -> None:
     found = [slope([float(n) for n in range(180)], of(series, seed=seed)) for seed in range(20)]

@@ -1,8 +1,8 @@
 """The work of a run: two sessions of an agent with a model, 20 clients of a server, and what is measured meanwhile.
 
 The agent's users send prompts, each of which the model answers with one statement, and now and then a command, a
-rewind, or a session that is closed again. The clients of `rewindow-mcp` share two sessions over HTTP, in both
-eras; they view, group, tick, look, run, leave and come again. Each of them waits for its answers, and for its next turn.
+rewind, or a session that is closed again. The clients of `rewindow-mcp` share two sessions over HTTP, in both eras;
+they view, group, tick, look, run, leave and come again. Each of them waits for its answers, and for its next turn.
 """
 
 from __future__ import annotations
