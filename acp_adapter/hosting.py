@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import struct
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,22 +24,12 @@ from typing import Final
 
 import anyio
 
+from acp_adapter.control import ANSWER, ASK, BEAT, SILENT_SECONDS
 from acp_adapter.jsonrpc.sockets import SocketTransport
 from acp_adapter.server import serve_client
 from acp_adapter.sharing import IDLE_SECONDS, Sharing
 from engine import Host
 
-OPTION: Final = "--connections"
-"""The hidden option of `rewindow-acp` that begins this, with the number of the control socket."""
-IDLE_OPTION: Final = "--idle"
-"""The option with the minutes after which a session that no client has is closed."""
-BEAT: Final = b"b"
-CONNECTION: Final = b"c"
-"""What is sent with a descriptor."""
-ASK: Final = b"a"
-ANSWER: Final = struct.Struct("!?Q")
-"""Whether the host is unused, and how many connections it has received."""
-SILENT_SECONDS: Final = 10.0
 LINGER_SECONDS: Final = 60.0
 """How long a host stays that has no connection and no open session: the next client may come soon."""
 _MOST_AT_ONCE: Final = 16

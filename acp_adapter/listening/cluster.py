@@ -38,7 +38,7 @@ from typing import Any, Final, NamedTuple
 import anyio
 import anyio.to_thread
 
-from acp_adapter.hosting import SILENT_SECONDS
+from acp_adapter.control import SILENT_SECONDS
 from acp_adapter.jsonrpc.sockets import SocketTransport
 from acp_adapter.listening.placement import END_SECONDS, LOCAL_CLUSTER, NO_HEAD, LocalProcesses, PlacementError
 from acp_adapter.listening.users import User

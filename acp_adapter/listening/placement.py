@@ -29,7 +29,7 @@ from typing import Final, Protocol
 import anyio
 from anyio.abc import Process
 
-from acp_adapter.hosting import ANSWER, ASK, BEAT, CONNECTION, IDLE_OPTION, OPTION
+from acp_adapter.control import ANSWER, ASK, BEAT, CONNECTION, IDLE_OPTION, OPTION
 from acp_adapter.jsonrpc.sockets import SocketTransport
 from acp_adapter.listening.users import SHARED, User, UsersError
 

@@ -17,7 +17,7 @@ import anyio.to_thread
 import pytest
 from anyio.abc import Process
 
-from acp_adapter.hosting import ANSWER, ASK
+from acp_adapter.control import ANSWER, ASK
 from acp_adapter.listening import placement
 from acp_adapter.listening.placement import MOST_ASKS, LocalHost, LocalProcesses, check_accounts
 from acp_adapter.listening.users import User, UsersError
