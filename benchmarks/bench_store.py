@@ -46,7 +46,7 @@ def run(setting: Setting = Setting()) -> list[Row]:  # noqa: B008 -- immutable
     """One row per bar."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
-        return [*_appends(place, setting), *_large(place, setting), *_postgresql(setting)]
+        return [*_appends(place, setting), *_large(place, setting), *postgresql(setting)]
 
 
 def _appends(place: Path, setting: Setting) -> list[Row]:
@@ -111,7 +111,7 @@ def _large(place: Path, setting: Setting) -> list[Row]:
     ]
 
 
-def _postgresql(setting: Setting) -> list[Row]:
+def postgresql(setting: Setting) -> list[Row]:
     """Through a server that waits for the disk, on this machine. Only this checkout, because others may have none."""
     rounds, ours = setting.rounds(TURNS), setting.checkouts["ours"].python
     with running("18", "fsync=on") as server:

@@ -303,7 +303,7 @@ class Faults:
     async def _add_nodes(self) -> None:
         async with self._changing:
             lacking = _NODES - len(self._world.cluster.nodes)
-            await anyio.to_thread.run_sync(self._world.cluster.add, lacking, self._world.prefix)
+            await anyio.to_thread.run_sync(self._world.cluster.add, lacking)
 
     async def head(self) -> None:
         """The head, and then all that cannot live without it, as Ray does it: sometimes before, sometimes itself."""

@@ -20,7 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import rmtree
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 import psutil
 
@@ -41,6 +42,13 @@ HEALTH_CHECKS: Final = {
 RECONNECT_SECONDS: Final = 15
 """After so long without the head, nodes and servers end. Ray's default is 60."""
 _WATCH: Final = "import sys; sys.stdin.read(); from tests.support.ray_nodes import end_all; end_all(sys.argv[1])"
+
+
+class Place(NamedTuple):
+    """Where a node is: its address, and the command that executes its programs there."""
+
+    address: str
+    prefix: Sequence[str]
 
 
 class Node:
@@ -79,35 +87,39 @@ def is_host(process: psutil.Process) -> bool:
 class Cluster:
     """A cluster; `environ` is what reaches it. `head` and `nodes` can be killed and added."""
 
-    def __init__(self, directory: Path, mark: str) -> None:
+    def __init__(self, directory: Path, mark: str, places: Iterator[Place], redis: str | None = None) -> None:
+        """With the address of a Redis server, the head keeps its state there."""
         token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex()}
         patience = {"RAY_gcs_rpc_server_reconnect_timeout_s": str(RECONNECT_SECONDS)}
         self.mark = mark
         self.environ: Mapping[str, str] = {**token, **patience, "RAY_USAGE_STATS_ENABLED": "0", _MARK: mark}
         self.nodes: list[Node] = []
         self._directory = directory
-        self._numbers = itertools.count(2)
+        self._places = places
+        self._place = next(places)
+        self._of_head = {} if redis is None else {"RAY_REDIS_ADDRESS": redis}
         with socket.create_server(("127.0.0.1", 0)) as free:
             self._port: int = free.getsockname()[1]
         self.head = self.start_head()
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self._port}"
+        return f"{self._place.address}:{self._port}"
 
     def start_head(self) -> Node:
         """Start the head, also after it was killed."""
-        arguments = ("--head", f"--port={self._port}", "--include-dashboard=false", "--num-cpus=0")
+        place = (f"--port={self._port}", f"--temp-dir={self._directory}")
+        arguments = ("--head", *place, "--include-dashboard=false", "--num-cpus=0")
         for _ in range(_TRIES):
-            self.head = self._launch("127.0.0.1", *arguments, f"--temp-dir={self._directory}")
+            self.head = self._launch(self._place, *arguments, environ=self._of_head)
             if self._has_started(self.head):
                 return self.head
         raise AssertionError("Ray's head does not start")
 
-    def add(self, count: int = 1, prefix: Sequence[str] = ()) -> None:
-        """Start more nodes at once; `prefix` is a command that executes theirs."""
+    def add(self, count: int = 1) -> None:
+        """Start more nodes at once."""
         for _ in range(_TRIES):
-            added = [self._launch_node(prefix) for _ in range(count)]
+            added = [self._launch_node() for _ in range(count)]
             self.nodes += [node for node in added if self._has_started(node)]
             count -= sum(node in self.nodes for node in added)
         assert not count, "Ray's nodes do not start"
@@ -130,23 +142,22 @@ class Cluster:
         """The node that runs a host."""
         return next(node for node in self.nodes if host in node.family())
 
-    def _launch_node(self, prefix: Sequence[str]) -> Node:
-        arguments = (f"--address={self.address}", "--num-cpus=1")
-        return self._launch(f"127.0.0.{next(self._numbers)}", *arguments, prefix=prefix)
+    def _launch_node(self) -> Node:
+        return self._launch(next(self._places), f"--address={self.address}", "--num-cpus=1")
 
-    def _launch(self, address: str, *arguments: str, prefix: Sequence[str] = ()) -> Node:
+    def _launch(self, place: Place, *arguments: str, environ: Mapping[str, str] = MappingProxyType({})) -> Node:
         memory = f"--object-store-memory={_STORE_BYTES}"
-        options = (f"--node-ip-address={address}", memory, "--block", "--disable-usage-stats")
-        with self._log(address).open("wb") as out:
+        options = (f"--node-ip-address={place.address}", memory, "--block", "--disable-usage-stats")
+        with self._log(place.address).open("wb") as out:
             process = subprocess.Popen(
-                [*prefix, _RAY, "start", *options, *arguments],
-                env={**os.environ, **HEALTH_CHECKS, **self.environ},
+                [*place.prefix, _RAY, "start", *options, *arguments],
+                env={**os.environ, **HEALTH_CHECKS, **self.environ, **environ},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
             )
-        return Node(process, address)
+        return Node(process, place.address)
 
     def _log(self, address: str) -> Path:
         return self._directory / f"{address}.log"
@@ -185,9 +196,24 @@ def _has_mark(process: psutil.Process, mark: str) -> bool:
     return False
 
 
+def _on_loopback(prefix: Sequence[str]) -> Iterator[Place]:
+    yield Place("127.0.0.1", ())
+    for number in itertools.count(2):
+        yield Place(f"127.0.0.{number}", prefix)
+
+
 @contextmanager
-def running(nodes: int, prefix: Sequence[str] = ()) -> Iterator[Cluster]:
-    """A cluster with so many nodes for the block. Its directory is short, because a socket's path is."""
+def running(
+    nodes: int, prefix: Sequence[str] = (), redis: str | None = None, places: Sequence[Place] = ()
+) -> Iterator[Cluster]:
+    """A cluster with so many nodes for the block. Its directory is short, because a socket's path is.
+
+    Args:
+        nodes: how many besides the head.
+        prefix: a command that executes the nodes.
+        redis: the address of a Redis server, in which the head keeps its state.
+        places: where the head and its nodes are; by default on addresses of the loopback network.
+    """
     directory = Path(tempfile.mkdtemp(prefix="rw-ray-", dir="/tmp"))
     mark = secrets.token_hex(8)
     watcher = subprocess.Popen(
@@ -198,8 +224,8 @@ def running(nodes: int, prefix: Sequence[str] = ()) -> Iterator[Cluster]:
     )
     cluster: Cluster | None = None
     try:
-        cluster = Cluster(directory, mark)
-        cluster.add(nodes, prefix)
+        cluster = Cluster(directory, mark, iter(places) if places else _on_loopback(prefix), redis)
+        cluster.add(nodes)
         yield cluster
     finally:
         watcher.communicate(timeout=_PATIENCE)
