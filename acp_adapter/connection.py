@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from acp_adapter.editor_files import Documents, EditorFiles
 from acp_adapter.jsonrpc.dispatch import Context, Method
@@ -198,6 +199,8 @@ class Connection:
             SessionBusyError: it is open and busy, and cannot be moved.
             InvalidRequestError: it cannot continue there.
         """
+        directory = self.sessions.directory_of(SessionId(request.session_id), request.cwd)
+        request = replace(request, cwd=directory)
         # One at a time, so that a second request for the same session finds the one that the first has opened.
         async with self._changing(request.session_id):
             conversation = self.find(request.session_id)

@@ -71,6 +71,7 @@ from engine.log.events.session import (
     TitleChanged,
     UsageReported,
     ViewEnforced,
+    WorkspaceCloned,
     WorkStopped,
 )
 
@@ -103,6 +104,7 @@ def step(event: SessionEvent, shown: Shown, facts: Facts, is_live: bool) -> Step
         case (
             SessionOpened()
             | SessionMoved()
+            | WorkspaceCloned()
             | PromptQueued()
             | PromptWithdrawn()
             | RoundOpened()

@@ -18,6 +18,7 @@ from ..core.text import cut_line, plural
 from ..log.branches import BranchRow, branch_rows, branches_of
 from ..log.facts import SessionFacts
 from ..log.store_protocol import SessionRow
+from ..session.clones import remove_clone, sweep_clones
 from ..session.directories import Scratch, alike, sweep
 from .commands import complaint
 from .output import aligned, check_formats, find, print_json_rows, print_rows, redactor, settings, shown, size, store
@@ -147,6 +148,7 @@ def delete(
             try:
                 opened.delete(session_id)
                 Scratch(settings().state_dir, session_id).remove()
+                remove_clone(settings(), session_id)
                 typer.echo(f"deleted {session_id}")
             except EngineError as error:
                 failed = True
@@ -198,8 +200,11 @@ def gc(
             return
         done = opened.collect(limit)
         sweep(settings().state_dir, lambda: {row.session_id for row in opened.rows()})
+        clones = sweep_clones(settings(), lambda: {row.session_id for row in opened.rows()})
     for session_id in done.deleted:
         typer.echo(f"deleted {session_id}")
     for session_id in done.in_use:
         typer.echo(f"kept {session_id}, which is in use")
+    if clones:
+        typer.echo(f"removed {clones:,} {plural(clones, 'clone')} of sessions that are gone")
     typer.echo(f"{len(done.deleted):,} {plural(len(done.deleted), 'session')} deleted, {size(done.freed)} freed")

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, cast, get_args
 from msgspec import Struct
 
 from .errors import InvalidRequestError
+from .repositories import Repository, parse_repositories
 
 DEFAULT_MODEL: Final = "direct"
 DEFAULT_STORE: Final = "sqlite"
@@ -45,6 +46,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     state_dir: Path
     store: str = DEFAULT_STORE
     tenant: str = ""
+    workspaces: tuple[Repository, ...] = ()
     model: str = DEFAULT_MODEL
     models: tuple[str, ...] = ()
     fallback_models: tuple[str, ...] = ()
@@ -166,6 +168,8 @@ class Setting(Struct, frozen=True):
     help: str
     may_have_password: bool = False
     """Whether no error quotes the value, and a value with a password is taken from the environment alone."""
+    is_quoted: bool = True
+    """Whether errors quote the value."""
 
     @property
     def variable(self) -> str:
@@ -182,6 +186,13 @@ SETTINGS: Final = (
         may_have_password=True,
     ),
     Setting("tenant", _tenant, "NAME", "whose sessions to use in a PostgreSQL store that several people share"),
+    Setting(
+        "workspaces",
+        parse_repositories,
+        "DIR=REPOSITORY",
+        "directories whose sessions each get a clone of a git repository: `/work/app=https://git.example/app.git#main`",
+        is_quoted=False,
+    ),
     Setting("model", str, "MODEL", "`direct`, `provider:PROVIDER:MODEL`, or `scripted:FILE` for replies from a file"),
     Setting("models", _names, "MODELS", "more models to choose from in a session, written as in `model`"),
     Setting("fallback_models", _names, "MODELS", "models to call instead if the chosen one fails, in this order"),
@@ -295,7 +306,7 @@ def load_settings(environ: Mapping[str, str], overrides: Mapping[str, str | None
                 try:
                     values[option.name] = option.parse(_as_text(text))
                 except (ValueError, RuntimeError) as error:
-                    quoted = "" if option.may_have_password else f" {text!r}"
+                    quoted = f" {text!r}" if option.is_quoted and not option.may_have_password else ""
                     raise InvalidRequestError(f"{source} has an invalid value{quoted}: {error}") from None
                 if option.may_have_password and source != option.variable:
                     _refuse_password(source, values[option.name])

@@ -65,10 +65,6 @@ def restorable(since: Iterable[Event], *, despite_doubt: bool = False) -> Restor
     modes: dict[ToolCallId, ToolCall] = {}
     for event in since:
         match event:
-            case ToolCall(tool="chmod", tool_call_id=call):
-                modes[call] = event
-            case ToolResult(tool_call_id=call, status="ok") if call in modes:
-                _take_mode(found, modes.pop(call))
             case FileTouched(path=path, note=note) if note:
                 unread[path] = note
             case FileWritten(path=path):
@@ -77,19 +73,48 @@ def restorable(since: Iterable[Event], *, despite_doubt: bool = False) -> Restor
                     _why_not(event, unread.get(path, "")) if is_first else ""
                 ):
                     lost[path] = reason
-                _take(found, _as_written(event))
             case Rewound(restored=restored):
                 for file in restored:
                     if file.path not in found and is_unknown(file.present, file.present_digest):
                         lost[file.path] = "the earlier content is not stored"
-                    _take(found, file, undone=True)
             case _:
                 pass
+        _take_event(found, modes, event)
     changed = sorted((each for file in found.values() if _differs(file) for each in _steps(file)), key=_order)
     return Restorable(
         tuple(file for file in changed if file.path not in lost),
         tuple(FileLeft(path=file.path, reason=lost[file.path]) for file in changed if file.path in lost),
     )
+
+
+def written(events: Iterable[Event]) -> Sequence[FileToRestore]:
+    """Return how to give files the contents that a session left them with, in this order, where it never was.
+
+    Args:
+        events: all of its log. A disk has no branches, so those of all branches count.
+    """
+    found: dict[str, FileToRestore] = {}
+    modes: dict[ToolCallId, ToolCall] = {}
+    for event in events:
+        _take_event(found, modes, event)
+    changed = (reversed_(file) for file in found.values() if _differs(file))
+    return sorted((step for file in changed for step in _steps(file)), key=_order)
+
+
+def _take_event(found: dict[str, FileToRestore], modes: dict[ToolCallId, ToolCall], event: Event) -> None:
+    """Add what an event says of files; `modes` are the calls that set permissions and have not ended."""
+    match event:
+        case ToolCall(tool="chmod", tool_call_id=call):
+            modes[call] = event
+        case ToolResult(tool_call_id=call, status="ok") if call in modes:
+            _take_mode(found, modes.pop(call))
+        case FileWritten():
+            _take(found, _as_written(event))
+        case Rewound(restored=restored):
+            for file in restored:
+                _take(found, file, undone=True)
+        case _:
+            pass
 
 
 def _differs(file: FileToRestore) -> bool:

@@ -176,7 +176,7 @@ class Scratch:
     def remove(self) -> None:
         """Remove it with its contents, as far as possible. Raises nothing."""
         self._unlock()
-        _remove(self.path)
+        remove_tree(self.path)
 
     def _unlock(self) -> None:
         lock, self._lock = self._lock, -1
@@ -204,7 +204,7 @@ def sweep(state_dir: Path, kept: Callable[[], Collection[SessionId]]) -> None:
     with contextlib.suppress(OSError):
         found = os.listdir(place)  # first, because one of a new session comes after that session
         for name in set(found).difference(map(_name_of, kept())):
-            _remove(os.path.join(place, name), unless_used=True)
+            remove_tree(os.path.join(place, name), unless_used=True)
 
 
 def _name_of(session_id: SessionId) -> str:
@@ -213,7 +213,8 @@ def _name_of(session_id: SessionId) -> str:
     return xxhash.xxh3_64_hexdigest(session_id.encode())
 
 
-def _remove(path: str, *, unless_used: bool = False) -> None:
+def remove_tree(path: str, *, unless_used: bool = False) -> None:
+    """Remove a directory with its contents, without following links, as far as possible. Raises nothing."""
     with contextlib.suppress(OSError):
         with _opened(None, path) as top:
             if unless_used:

@@ -38,6 +38,7 @@ from .policy import Policy
 
 if TYPE_CHECKING:
     from ..runtime.picture_decoder import PictureDecoder
+    from .clones import Clones
     from .servers import SessionServers
 
 
@@ -92,6 +93,11 @@ class HostServices:
     redactor: Redactor
     decoder: Callable[[], PictureDecoder] | None = None
     open_page: OpenPage | None = None
+    clones: Clones | None = None
+
+    def directory_of(self, session_id: SessionId, cwd: str) -> str:
+        """Return where a session works that is opened in `cwd`: there, or in its own clone."""
+        return cwd if self.clones is None else self.clones.directory(session_id, cwd)
 
     def for_servers(self, servers: Sequence[McpServer]) -> HostServices:
         """The same for a session with these servers, whose secrets are hidden from texts."""

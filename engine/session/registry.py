@@ -27,7 +27,7 @@ from ..core.mcp_servers import McpServer
 from ..core.settings import Settings
 from ..core.text import cut_line, title
 from ..files.outline.model import Outliner
-from ..log.events.session import SessionOpened
+from ..log.events.session import SessionOpened, WorkspaceCloned
 from ..log.redaction import Redactor
 from ..log.store_protocol import Place, SessionRow, Store
 from ..runtime.environment import Environment, StartServer
@@ -49,6 +49,7 @@ from .session import Session
 
 if TYPE_CHECKING:  # of the first picture
     from ..runtime.picture_decoder import PictureDecoder
+    from .clones import Clones
     from .telemetry import Telemetry
 
 _SHOWN_CHARS: Final = 80
@@ -188,6 +189,13 @@ class Sessions:
             raise InvalidRequestError(TOO_LONG.format(given=len(text), limit=limit))
         return text
 
+    def directory_of(self, session_id: SessionId, cwd: str) -> str:
+        """Return where a session works that is opened in `cwd`: there, or in its own clone (`workspaces`).
+
+        Raises InvalidRequestError for a relative path.
+        """
+        return self._services.directory_of(session_id, spelled(cwd))
+
     async def create(self, cwd: str, directories: Sequence[str] = (), servers: Sequence[McpServer] = ()) -> Session:
         """Create a session in `cwd`. It is durable when this returns.
 
@@ -226,6 +234,7 @@ class Sessions:
         if name is None:
             return await self._created(self._services.minter.session(), opening)
         session_id = session_named(name)
+        opening = OpenRequest(self.directory_of(session_id, cwd), directories, confined, client)
         async with self._naming:
             there = self._open.get(session_id)
             if there is not None:
@@ -237,7 +246,8 @@ class Sessions:
                 return await self._created(session_id, opening)
 
     async def _created(self, session_id: SessionId, opening: OpenRequest) -> Session:
-        check_working_directory(opening.cwd)
+        if not self._is_clone(opening.cwd):
+            check_working_directory(opening.cwd)
         try:
             session = await self._create(session_id, opening)
         except (StoreError, SessionReadOnlyError) as error:
@@ -253,16 +263,17 @@ class Sessions:
         store: Store | None = None,
         warnings: Sequence[str] = (),
     ) -> Session:
-        cwd, directories = opening.cwd, opening.directories
+        cwd, directories = self._services.directory_of(session_id, opening.cwd), opening.directories
         now = self._services.clock.now()
         services = self._services.for_servers(opening.servers)
         services = services if store is None else replace(services, store=store)
         row = SessionRow(session_id=session_id, cwd=cwd, directories=directories, created_at=now, updated_at=now)
         await _on_thread(services.store.create, row)
         try:
+            cloned = await self._cloned(session_id, cwd)
             project = find_project_environment(cwd, services.environ, services.settings.python)
             journal = await self._journal(session_id, services.redactor)
-            notes = [*warnings, *([project.note] if project.note else []), *missing(directories)]
+            notes = [*warnings, *([project.note] if project.note else []), *missing(directories), *_lines(cloned)]
             parts = assemble(
                 services,
                 session_id,
@@ -285,13 +296,29 @@ class Sessions:
                     real=real_places(cwd, directories),
                 )
             )
-            for event in newly_named(parts):
+            for event in (*(() if cloned is None else (cloned,)), *newly_named(parts)):
                 opened = parts.log.append(event)
             await journal.durable(opened)
         except BaseException:
+            self._close_clone(session_id)
+            if services.clones is not None:
+                await _on_thread(services.clones.remove, session_id)
             await _on_thread(services.store.release, session_id)
             raise
         return Session(parts)
+
+    def _is_clone(self, cwd: str) -> bool:
+        return self._services.clones is not None and self._services.clones.is_clone(cwd)
+
+    async def _cloned(self, session_id: SessionId, cwd: str) -> WorkspaceCloned | None:
+        """Make the clone of a new session, if it has one. Raises InvalidRequestError."""
+        if self._services.clones is None:
+            return None
+        return await anyio.to_thread.run_sync(self._services.clones.provide, session_id, cwd)
+
+    def _close_clone(self, session_id: SessionId) -> None:
+        if self._services.clones is not None:
+            self._services.clones.close(session_id)
 
     async def load(
         self,
@@ -347,6 +374,7 @@ class Sessions:
             try:
                 session = await reopened(journal=await self._journal(session_id, services.redactor))
             except BaseException:
+                self._close_clone(session_id)
                 await _on_thread(services.store.release, session_id)
                 raise
         except (StoreError, SessionReadOnlyError) as error:
@@ -402,7 +430,7 @@ class Sessions:
         """
         from .reopening import fork  # of the prompt stage
 
-        if cwd is not None:
+        if cwd is not None and not self._is_clone(spelled(cwd)):
             check_working_directory(spelled(cwd))
         there = self._open.get(session_id)
         if there is not None:
@@ -427,11 +455,16 @@ class Sessions:
     ) -> Sequence[SessionRow]:
         """List the sessions of the store, the most recently updated first, as `Store.rows`.
 
-        `cwd` is a directory by any of its names: with a trailing slash, or through links.
+        `cwd` is a directory by any of its names: with a trailing slash, or through links. One of `workspaces` stands
+        for all its clones.
         """
+        clones = self._services.clones
 
         def found() -> Sequence[SessionRow]:
-            cwds = None if cwd is None else alike(self._stores.directories(), cwd)
+            cwds: list[str] | None = None
+            if cwd is not None:
+                known = self._stores.directories()
+                cwds = [*alike(known, cwd), *([] if clones is None else clones.alike(known, cwd))]
             return self._stores.rows(cwds, titled, archived, after, limit)
 
         return await anyio.to_thread.run_sync(found)
@@ -458,6 +491,7 @@ class Sessions:
         session = self.find(session_id)
         await session.close()
         self._open.pop(session_id, None)
+        self._close_clone(session_id)
         released = self._releasing[session_id] = anyio.Event()
         try:
             await _on_thread(self._stores.of(session_id).release, session_id)
@@ -522,6 +556,8 @@ class Sessions:
         with contextlib.suppress(SessionNotFoundError):
             await anyio.to_thread.run_sync(self._stores.of(session_id).delete, session_id)
         await anyio.to_thread.run_sync(Scratch(self._services.settings.state_dir, session_id).remove)
+        if self._services.clones is not None:
+            await anyio.to_thread.run_sync(self._services.clones.remove, session_id)
 
     async def close_all(self) -> None:
         """Close every open session."""
@@ -554,6 +590,14 @@ async def _on_thread(call: Callable[[*_Values], None], *values: *_Values) -> Non
         await anyio.to_thread.run_sync(call, *values)
 
 
+def _lines(cloned: WorkspaceCloned | None) -> list[str]:
+    if cloned is None:
+        return []
+    from .clones import clone_lines  # only with `workspaces`
+
+    return clone_lines(cloned)
+
+
 def _reason(error: StoreError | SessionReadOnlyError) -> StoreError:
     # Without the id, because the error is about another session then.
     return error if isinstance(error, StoreError) else StoreError(error.reason)
@@ -577,6 +621,11 @@ def open_sessions(
     telemetry: Telemetry | None = None,
 ) -> Sessions:
     """Make the sessions of a process, none of them open. They are served in `tasks`."""
+    clones: Clones | None = None
+    if settings.workspaces:
+        from .clones import Clones  # only then
+
+        clones = Clones(settings, environ)
     services = HostServices(
         store=store,
         settings=settings,
@@ -590,5 +639,6 @@ def open_sessions(
         environ=environ,
         redactor=redactor,
         open_page=open_page,
+        clones=clones,
     )
     return Sessions(services, tasks, telemetry)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import Final, NamedTuple
 
@@ -36,6 +37,7 @@ from ..log.events.session import (
     SessionMoved,
     SessionOpened,
     TitleChanged,
+    WorkspaceCloned,
 )
 from ..log.facts import SessionFacts
 from ..log.file_history import open_rewind, open_touches
@@ -85,7 +87,7 @@ async def reopen(
             its directories leads elsewhere than before.
     """
     row = await anyio.to_thread.run_sync(services.store.row, session_id)
-    place = _place(row, cwd, directories, confined)
+    place = _place(services, row, cwd, directories, confined)
     history = await anyio.to_thread.run_sync(services.store.load, session_id)
     gap = next((position for position, event in enumerate(history) if event.seq != position), None)
     if gap is not None:
@@ -95,8 +97,9 @@ async def reopen(
         _check_confined(session_id, place, was)
     _check_chosen(session_id, row, history, cwd, directories)
     _check_real(session_id, place, history)
+    cloned, clone_notes = await _provide_clone(services, session_id, place.cwd, history)
     project = find_project_environment(place.cwd, services.environ, services.settings.python)
-    notes = _notes(row, place, project)
+    notes = [*_notes(row, place, project), *clone_notes]
     parts = assemble(
         services,
         session_id,
@@ -115,12 +118,26 @@ async def reopen(
     left = left_by_edit(reversed(parts.log.events))
     appended = [*settled, *repair(parts.log, parts.timeline), *enforce_view(parts.log, parts.view.warning)]
     appended += _leave_edit(parts, left)
-    appended += [parts.log.at(parts.log.append(event)) for event in newly_named(parts)]
+    appended += [parts.log.at(parts.log.append(event)) for event in (*cloned, *newly_named(parts))]
     if appended:
         await journal.durable(appended[-1].seq)
     if place != _Place(row.cwd, row.directories, bool(was) and was[-1].confined):
         await _move(parts, project)
     return Session(parts, appended)
+
+
+async def _provide_clone(
+    services: HostServices, session_id: SessionId, cwd: str, history: Sequence[Event]
+) -> tuple[Sequence[Event], Sequence[str]]:
+    """Make the session's clone if it has one and that is missing; return the event and sentences on it."""
+    if services.clones is None or not services.clones.is_clone(cwd):
+        return (), ()
+    from .clones import clone_lines  # only with `workspaces`
+
+    provide = partial(services.clones.provide, session_id, cwd, history, services.store.blob_get)
+    cloned = await anyio.to_thread.run_sync(provide)
+    check_working_directory(cwd)
+    return () if cloned is None else (cloned,), clone_lines(cloned, history)
 
 
 async def _settle(parts: SessionParts) -> Sequence[Event]:
@@ -243,9 +260,12 @@ def _chooses_place(event: Event) -> bool:
     return isinstance(event, SessionMoved) or (isinstance(event, OthersWrote) and event.by == "import")
 
 
-def _place(row: SessionRow, cwd: str | None, directories: Sequence[str] | None, confined: bool) -> _Place:
-    chosen = row.cwd if cwd is None else spelled(cwd)
-    if cwd is not None:
+def _place(
+    services: HostServices, row: SessionRow, cwd: str | None, directories: Sequence[str] | None, confined: bool
+) -> _Place:
+    chosen = services.directory_of(row.session_id, row.cwd if cwd is None else spelled(cwd))
+    is_clone = services.clones is not None and services.clones.is_clone(chosen)
+    if cwd is not None and not is_clone:
         advice = "load the session with another cwd" if chosen == _before(row) else "choose one that exists"
         check_working_directory(chosen, advice)
     return _Place(chosen, row.directories if directories is None else additional(directories, chosen), confined)
@@ -282,7 +302,7 @@ async def _move(parts: SessionParts, project: ProjectEnvironment) -> None:
 _EVERYWHERE: Final = frozenset(
     (
         *(*Policy.FOLLOWS, *KeptValues.FOLLOWS),
-        *(InstructionsGiven, OthersWrote, PicturesWithdrawn, ServersNamed, SessionMoved),
+        *(InstructionsGiven, OthersWrote, PicturesWithdrawn, ServersNamed, SessionMoved, WorkspaceCloned),
     )
 )
 

@@ -221,6 +221,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "Your project's packages are importable": ("engine/runtime/test_worker_environment", "engine/session/test_homes"),
     "A lost connection loses nothing": ("acp_adapter/test_sharing", "e2e/test_remote"),
+    "A lost workspace is cloned again, with what statements wrote": (
+        "engine/session/test_clones",
+        "e2e/test_git_workspaces",
+        "e2e/test_cluster_nodes",
+    ),
     "A user of a server reaches nothing of another user": ("e2e/test_remote_users",),
 }
 """The modules of tests, below `tests`, that prove a promise and its limits."""

@@ -129,6 +129,7 @@ from engine.log.events.session import (
     TitleChanged,
     UsageReported,
     ViewEnforced,
+    WorkspaceCloned,
     WorkStopped,
 )
 from engine.session.journal import FilesPutBack, Item, OutputStreamed, ReasoningStreamed, StatementRerun, TextStreamed
@@ -414,6 +415,7 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     AgentText(message_id=_message(41), text="Nothing."),
     RunStop(reason="error", cause="error", detail="It broke."),
     SessionMoved(cwd="/elsewhere"),
+    WorkspaceCloned(address="https://git.example/app.git", commit="0" * 40, directory="/elsewhere"),
     ValuesDropped(before=Seq(9), executions=1, copies=2, size=1_000, limit=500),
     RoundOpened(round_id=3, cause="tick"),
     StatementTicked(execution_id=ExecutionId("execution-1"), round_id=1, now=1.0, nodes=2),

@@ -53,6 +53,24 @@ class SessionMoved(Event, frozen=True, kw_only=True):
     real: tuple[str, ...] = ()
 
 
+class WorkspaceCloned(Event, frozen=True, kw_only=True):
+    """The session got a clone of the git repository at `address`, in the real path `directory`.
+
+    `commit` was checked out, on `branch` unless that is empty. `again`: an earlier clone was not there any more. Then
+    `files` were put back, with the last contents that the log has, but not those in `left`.
+    """
+
+    kind: ClassVar[str] = "workspace_cloned"
+
+    address: str
+    commit: Exact
+    directory: Exact
+    branch: Exact = ""
+    again: bool = False
+    files: int = 0
+    left: tuple[str, ...] = ()
+
+
 class PromptQueued(Event, frozen=True, kw_only=True):
     """A prompt came while a turn was running and waits for its own."""
 
@@ -452,6 +470,7 @@ class PicturesWithdrawn(Event, frozen=True, kw_only=True):
 SessionEvent = (
     SessionOpened
     | SessionMoved
+    | WorkspaceCloned
     | PromptQueued
     | PromptWithdrawn
     | RoundOpened

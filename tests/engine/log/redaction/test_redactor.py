@@ -320,6 +320,7 @@ WORDS = {
     "domain_entered": ["writable"],
     "others_wrote": ["writable"],
     "surroundings_read": ["cwd"],
+    "workspace_cloned": ["commit", "directory", "branch"],
     "user_message": ["attachments.picture.digest"],
     "agent_reasoning": ["provider"],
     "tool_call": ["thinking.provider"],
