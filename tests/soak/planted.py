@@ -33,7 +33,7 @@ def main() -> int:
         LEAKS[leak]()
         return append(self, *events, **named)
 
-    EventLog.append = leaking  # type: ignore[method-assign]
+    EventLog.append = leaking
     return getattr(rewindow_startup, program.replace("-", "_"))()
 
 

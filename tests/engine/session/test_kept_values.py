@@ -79,7 +79,7 @@ async def test_values_are_saved_with_reasons_after_the_result(tmp_path: Path) ->
     assert first.unkept == {"y": "the value holds a lock, which cannot be copied"}
     assert [type(event) for event in order] == [ExecutionFinished, ToolResult, ValuesKept] * 2
     assert {group.names: bool(group.data) for group in first.groups} == {("threading",): True, ("x",): True}
-    assert second.execution_id == order[3].execution_id  # type: ignore[union-attr]
+    assert second.execution_id == order[3].execution_id
 
 
 ACTS = {
