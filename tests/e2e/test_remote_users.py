@@ -387,7 +387,7 @@ async def test_no_host_is_readable_for_its_account_while_it_starts() -> None:
             watching = threading.Thread(target=_watch_hosts, args=(server.process.pid, seen, over))
             watching.start()
             try:
-                async with over_websocket(server, token, open_timeout=60) as client:
+                async with over_websocket(server, token) as client:
                     await client.open(home)
             finally:
                 over.set()

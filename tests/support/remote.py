@@ -142,12 +142,12 @@ class WebSocketTransport:
 
 @asynccontextmanager
 async def over_websocket(
-    server: Server, token: str, permission: str | None = "allow_once", **options: Any
+    server: Server, token: str, permission: str | None = "allow_once", *, open_timeout: float = 60, **options: Any
 ) -> AsyncIterator[Client]:
     """A client; leaving closes the socket."""
     address, headers = f"ws://{server.url}", bearer(token)
     async with websockets.connect(
-        address, additional_headers=headers, max_size=None, proxy=None, open_timeout=60, **options
+        address, additional_headers=headers, max_size=None, proxy=None, open_timeout=open_timeout, **options
     ) as socket:
         yield Client(WebSocketTransport(socket), permission=permission)  # pyright: ignore[reportArgumentType] -- alike
 
