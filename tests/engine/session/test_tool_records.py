@@ -10,7 +10,11 @@ import pytest
 import xxhash
 
 from engine.core.execution import DIRECTORY, LINK, ExceptionInfo
+from engine.core.ids import ExecutionId, ToolCallId
 from engine.core.plain_data import argument_digest
+from engine.core.toolbox import RECALL_FILE
+from engine.log.events.execution import FileWritten
+from engine.log.file_history import ActOnFile
 from engine.log.past import PastAnswer, PastQuestion
 from engine.log.statements import EffectAnswer, EffectRequest
 from engine.log.store.memory import MemoryStore
@@ -23,6 +27,7 @@ from engine.session.tool_records import (
     link_state,
     subject_of,
 )
+from engine.session.tools import Reading
 from engine.session.tools.tree import TreeAct
 from engine.session.tools.workspace import Workspace
 from tests.support.fixed import FixedClock
@@ -89,3 +94,28 @@ def test_a_recorded_error_is_the_answer_to_one_request() -> None:
     answers = RecordedAnswers([PastAnswer(error=error, question=question)], MemoryStore(FixedClock()))
     assert answers.take(request) == (EffectAnswer(error=error), None)
     assert answers.take(request) is None
+
+
+def test_a_recorded_file_is_recalled_as_before_its_write_and_then_as_after_it() -> None:
+    store = MemoryStore(FixedClock())
+    request = EffectRequest(ordinal=0, operation="write", arguments={"path": "a"})
+    question = PastQuestion(ordinal=0, operation="write", argument_digest=argument_digest(request.arguments))
+    written = FileWritten(
+        execution_id=ExecutionId("e"),
+        tool_call_id=ToolCallId("c"),
+        path="/w/a",
+        after=store.blob_put(b"new"),
+        after_digest="digest",
+    )
+    act = ActOnFile((question.operation, question.argument_digest), 0, written)
+    answers = RecordedAnswers([PastAnswer(content=store.blob_put(b"null"), question=question)], store, [act])
+
+    def recalled(path: str, *, content: bool) -> object:
+        recall = EffectRequest(ordinal=1, operation=RECALL_FILE, arguments={"path": path, "content": content})
+        return answers.recall(recall)
+
+    assert recalled("/w/other", content=True) is None
+    assert recalled("/w/a", content=True) == {"content": None}
+    assert answers.take(request) == (EffectAnswer(value=None), Reading(path="/w/a", digest="digest", value=None))
+    assert recalled("/w/a", content=True) == {"content": b"new"}
+    assert recalled("/w/a", content=False) == {"content": b""}

@@ -12,6 +12,7 @@ import pytest
 from engine.runtime.sandbox import landlock
 
 ROOT = Path(__file__).parents[4]
+VERSION_WITH_PORTS = 4
 ACTS = {
     "write": "open('file', 'r+').write('x')",
     "truncate": "os.truncate('file', 0)",
@@ -27,6 +28,10 @@ ACTS = {
 DEVICES = {
     "make a character device": "os.mknod('zero', stat.S_IFCHR, os.makedev(1, 5))",
     "make a block device": "os.mknod('disk', stat.S_IFBLK, os.makedev(7, 0))",
+}
+PORTS = {
+    "bind a port": "socket.socket().bind(('127.0.0.1', 0))",
+    "connect to a port": "socket.socket().connect(('127.0.0.1', 1))",
 }
 SCRIPT = """
 import json, os, socket, stat, sys
@@ -59,7 +64,8 @@ def test_files_change_inside_only(tmp_path: Path) -> None:
         for name in ("file", "readable", "sub/moved"):
             (tmp_path / side / name).write_text("content")
     places = [str(tmp_path / side) for side in ("inside", "outside")]
-    command = [sys.executable, "-c", SCRIPT, *places, json.dumps(ACTS | DEVICES)]
+    denied = DEVICES | (PORTS if landlock.version() >= VERSION_WITH_PORTS else {})
+    command = [sys.executable, "-c", SCRIPT, *places, json.dumps(ACTS | denied)]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert run.stderr == ""
     assert [tuple(each) for each in json.loads(run.stdout)] == [("inside", name) for name in ACTS]
