@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 
+from engine.core.clock import SystemClock
+from engine.core.ids import SessionId
+from engine.log.events import Event
+from engine.log.store.memory import MemoryStore
 from tests.support.gates import Gate
-from tests.support.memory import Client
+from tests.support.memory import Client, in_memory
 from tests.support.scripts import (
     reason,
     runs,
 )
+from tests.support.sessions import LentStore
 
 pytestmark = pytest.mark.anyio
 
@@ -60,6 +65,45 @@ async def test_modes_and_options_change_during_a_statement(agent: Client, tmp_pa
         "_ask_about": "by_sandbox",
         "_network": "off",
     }
+
+
+class HeldStore(LentStore):
+    """A store whose commits wait while `held` is a list."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryStore(SystemClock()))
+        self.held: list[tuple[SessionId, Event]] | None = None
+
+    def submit(self, session_id: SessionId, event: Event, *, waits: bool = False) -> None:
+        if self.held is None:
+            self._store.submit(session_id, event, waits=waits)
+        else:
+            self.held.append((session_id, event))
+
+    def go_on(self) -> None:
+        held, self.held = self.held or [], None
+        for session_id, event in held:
+            self._store.submit(session_id, event)
+
+
+@pytest.mark.parametrize(
+    ("method", "change"),
+    [
+        ("session/set_mode", {"modeId": "plan"}),
+        ("session/set_config_option", {"configId": "_while_running", "value": "steer"}),
+    ],
+)
+async def test_change_is_on_disk_before_it_is_confirmed(tmp_path: Path, method: str, change: dict[str, str]) -> None:
+    store: Any = HeldStore()
+    async with in_memory(tmp_path, store=store) as agent:
+        session = await agent.open(tmp_path)
+        store.held = []
+        request = await agent.begin(method, {"sessionId": session, **change})
+        await agent.error(method, {"sessionId": "unknown", **change})
+        assert [event.kind for _, event in store.held] in (["mode_changed"], ["config_changed"])
+        assert request not in [message.get("id") for message in agent.received]
+        store.go_on()
+        assert "result" in await agent.response(request)
 
 
 async def test_switches_are_booleans_for_clients_that_show_them(agent: Client, tmp_path: Path) -> None:
