@@ -36,8 +36,9 @@ from tests.faults.power import Loss, Recording, lose_power
 from tests.faults.world import Act, Counts, World, line, opened
 
 Kind = Literal["disk", "files", "kill", "peers", "power", "wire"]
-_KINDS: Final[tuple[Kind, ...]] = ("disk", "files", "kill", "peers", "power", "wire")
-_A_ROUND: Final[Mapping[Kind, int]] = {"disk": 32, "files": 32, "kill": 16, "peers": 24, "power": 300, "wire": 24}
+_KINDS: Final[tuple[Kind, ...]] = ("power", "kill", "disk", "files", "wire", "peers")
+"""In the order in which rounds of all kinds are played."""
+_A_ROUND: Final[Mapping[Kind, int]] = {"power": 200, "kill": 12, "disk": 24, "files": 8, "wire": 16, "peers": 16}
 """How many points a world has."""
 _RESTARTS_EVERY: Final = 30
 """On one of so many disks after a power loss the agent is started."""
