@@ -14,7 +14,7 @@ PYTEST = $(COMPILE) && $(BIN)/python -m pytest -n 3 --dist loadfile
 NOT_SLOW = $(PYTEST) -m "not slow"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all long-tests test-portable test-hosts check faults mutants fuzz soak bench docs site pictures page lock format ranks clean
+.PHONY: help demo test test-all long-tests test-portable test-hosts check faults sweep mutants fuzz soak bench docs site pictures page lock format ranks clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ long-tests: .venv/.installed tests/node/node_modules/.installed ## time the test
 
 faults: .venv/.installed ## random sessions with kills, failing disks and broken clients, and power losses; SECONDS=1800, SEED=N
 	$(COMPILE) && $(BIN)/python -m tests.faults --seconds $(or $(SECONDS),1800) $(if $(SEED),--seed $(SEED)) --keep build/faults
+
+sweep: .venv/.installed ## one fault at each of many points of a fixed scenario; COUNT=100 points for each kind of fault, SEED=N
+	$(COMPILE) && $(BIN)/python -m tests.faults.sweep --count $(or $(COUNT),100) $(if $(SEED),--seed $(SEED)) --keep build/faults
 
 mutants: .venv/.installed ## change the program in random places, and list the changes that no test notices; SEED=N, COUNT=304
 	$(COMPILE) && $(BIN)/python -m tests.mutants --count $(or $(COUNT),304) $(if $(SEED),--seed $(SEED))
