@@ -183,12 +183,13 @@ class _Sweep:
         return SCENARIO[name](self.world, self.latest)
 
     def measure(self) -> dict[str, int]:
-        """Perform each act without a fault; returns how many operations it had."""
+        """Perform each act without a fault; returns how many operations it had. Raises AssertionError if one fails."""
         sizes: dict[str, int] = {}
         for name in SCENARIO:
             self.ordinary()
             act, before = self.act(name), self.world.operations
             self._wrong(self.world.perform(act))
+            assert not self.result.wrong, self.result.wrong
             sizes[name] = self.world.operations - before
         return sizes
 
@@ -288,11 +289,8 @@ def sweep(
 
 def measured(folder: Path) -> dict[str, int]:
     """How many operations each act of the scenario has."""
-    result = Result(0)
     with opened(folder, random.Random(0)) as world:
-        sizes = _Sweep(world, {}, result).measure()
-    assert not result.wrong, result.wrong
-    return sizes
+        return _Sweep(world, {}, Result(0)).measure()
 
 
 def lose(folder: Path, seed: int, faults: Sequence[Point]) -> Result:
