@@ -330,7 +330,7 @@ class _Reader:
                     yield data
                 continue
             event = self._event(line, expected, seen)
-            waiting.difference_update(names_in(line.decode()))
+            waiting.difference_update(names_in(self._text(line)))
             if waiting:
                 self._refuse(f"the event does not use the content before it, {min(waiting)}")
             expected += 1
@@ -359,6 +359,13 @@ class _Reader:
             needed = cut_line(event.result, _SHOWN_CHARS)
             self._refuse(f"the event needs content {needed}, which must come before it")
         return event
+
+    def _text(self, line: bytes) -> str:
+        # The codec skips unknown fields without decoding their texts.
+        try:
+            return line.decode()
+        except UnicodeDecodeError:
+            self._refuse("this is not valid UTF-8")
 
     def _check_arguments(self, call: ToolCall) -> None:
         # The only field that may contain any JSON. Code that shows it is recursive, so its depth is limited.

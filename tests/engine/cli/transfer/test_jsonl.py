@@ -310,6 +310,11 @@ WRONG: tuple[tuple[str, Callable[[list[bytes]], list[bytes]], str], ...] = (
     ("an unknown event", other(4, b'{"kind":"dreamt","v":1}\n'), "line 5: this is not an event"),
     ("an event not in UTF-8", other(4, b"\xff\xfe\n"), "line 5: this is not an event"),
     (
+        "an unknown field not in UTF-8",
+        lambda lines: [*lines[:4], lines[4].replace(b"}\n", b',"x":"\xe4"}\n')],
+        "line 5: this is not valid UTF-8",
+    ),
+    (
         "an event nested deep",
         other(4, b'{"kind":"run_stop","x":' + b"[" * 100_000 + b"\n"),
         "line 5: .*(too deep|truncated)",  # from Python 3.14 on the whole is read
