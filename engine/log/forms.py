@@ -8,8 +8,8 @@ functions; who is asked, and how, is the business of those that implement `Forms
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Final, Literal, Protocol, cast
@@ -190,7 +190,7 @@ def _parses(parse: Any, value: str) -> bool:
 
 
 def _problem_of_number(field: Field, value: object) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         return "must be a number"
     if field.type == "integer" and value != int(value):
         return "must be a whole number"

@@ -6,7 +6,7 @@ out, as JSON Schema has it. Used by `servers`.
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast, get_args
 
@@ -111,7 +111,7 @@ def _text(name: str, value: object) -> str:
 def _limit(name: str, limit: str, value: object) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise ValueError(f"`{limit}` of the field {_shown(name)} is not a number")
     return value
 

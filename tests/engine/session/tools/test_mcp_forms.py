@@ -43,6 +43,10 @@ def test_every_flat_field_is_read() -> None:
     assert fields() == ()
 
 
+def test_default_that_no_program_can_hold_is_left_out() -> None:
+    assert fields(age={"type": "integer", "default": 10**400}) == (Field(name="age", type="integer"),)
+
+
 @pytest.mark.parametrize(
     "shape",
     [
@@ -59,6 +63,7 @@ def test_every_flat_field_is_read() -> None:
         {"type": "string", "minLength": "1"},
         {"type": "number", "minimum": True},
         {"type": "number", "minimum": float("nan")},
+        {"type": "number", "minimum": 10**400},
         {"type": "string", "enum": [1]},
         {"type": "string", "enum": "ab"},
         {"type": "string", "enum": [str(number) for number in range(MOST_CHOICES + 1)]},
