@@ -24,7 +24,7 @@ from tests.fuzz.targets import TARGETS, Target
 CORPUS: Final = Path(__file__).parent / "corpus"
 """Inputs that are kept with the sources, because they reach code that seeds do not."""
 BUILD: Final = Path("build") / "fuzz"
-LONGEST: Final = 1 << 15
+LONGEST: Final = 1 << 14
 """Bytes of an input."""
 _INPUT_SECONDS: Final = 10
 """An input that takes longer is a failure."""
