@@ -109,7 +109,7 @@ _SEEDS: Final[dict[str, Callable[[], list[bytes]]]] = {
     "acp-params": lambda: _with_first(_PARAMS),
     "foreign": _foreign,
     "worker-frames": _frames,
-    "diffs": lambda: [b"a\nb\nc\n\0a\nx\nc\n", b"def f():\n  a\n  b\n\0def f():\n  b\n\u202ec"],
+    "diffs": lambda: [b"a\nb\nc\n\0a\nx\nc\n", "def f():\n  a\n  b\n\0def f():\n  b\n\u202ec".encode()],
     "gitignore": lambda: [b"*.py\n!a.py\n/b/**/c\n[a-z]?\\*\n#c\nd/ \n", b"**/[!a]{b,c}/**\n[[:alpha:]]\n"],
     "ripgrep": lambda: [
         b"./a.py\x001:one\n2-two\n--\n9:nine\n\n./b.py\x003:x\n\n",

@@ -19,7 +19,7 @@ from typing import Final
 from tests.soak import model
 from tests.soak.clients import TOKEN, Agent, Server, WebClient, environment
 from tests.soak.planted import LEAKS
-from tests.soak.report import Verdict, judge, table, write
+from tests.soak.report import FILLING, Verdict, judge, table, write
 from tests.soak.sampling import taken
 from tests.soak.work import CLIENTS, SERVED, SESSIONS, Caller, Measured, Pace, User, sample
 
@@ -58,13 +58,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run(
-    folder: Path, seconds: float, *, turns: int, calls: int, plant: str | None = None
+    folder: Path, seconds: float, *, turns: int, calls: int, plant: str | None = None, checkpoints: bool = True
 ) -> tuple[Measured, list[Verdict]]:
-    """Work, measure and judge."""
+    """Work, measure and judge. Without checkpoints a run may be short, because their number need not be complete."""
     measured, sessions = Measured(), list[str]()
     for program in ("agent", "server"):
         model.prepare(folder / program / "project")
-    with model.model_server() as variables:
+    with model.model_server() as found:
+        variables = {**found, "REWINDOW_RESTORE_BY": "checkpoints" if checkpoints else "re-execution"}
         with _agent(folder, variables, plant) as agent, _server(folder, plant) as server:
             users = [User(agent, folder / "agent" / "project", measured) for _ in range(SESSIONS)]
             callers = [Caller(server, n, folder / "server" / "project", measured) for n in range(CLIENTS)]
@@ -80,7 +81,7 @@ def run(
             **_growth(_of_agent(folder, variables, sessions), "agent", max(1, measured.turns)),
             **_growth(_of_server(folder), "server", max(1, measured.calls)),
         }
-    return measured, judge(measured, log)
+    return measured, judge(measured, log, FILLING if checkpoints else dict.fromkeys(FILLING, 0))
 
 
 def _work(

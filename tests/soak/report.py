@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.soak.plots import Chart, svg
-from tests.soak.slopes import WARM_UP, Allowed, Slope, blocks, grows, slope
+from tests.soak.slopes import WARM_UP, Allowed, Slope, blocks, grows, slope, warm_up_end
 from tests.soak.work import Measured
 
 WINDOWS: Final = 60
@@ -21,6 +21,8 @@ MEMORY: Final = Allowed(in_all=4 * MB, part=0.02)
 STORE: Final = Allowed(in_all=500.0, part=0.25)
 COUNTS: Final = Allowed(in_all=2.0)
 LATENCY: Final = Allowed(in_all=0.002, part=0.25)
+FILLING: Final = {"agent": 200, "server": 0}
+"""Work after which the checkpoints of the agent's sessions are complete: 16 for each, with copies that rewinds made."""
 WORK: Final = {"agent": "turns", "server": "calls"}
 UNITS: Final = {"turns": "turn", "calls": "call"}
 """What the growth of each program is compared with."""
@@ -36,25 +38,35 @@ class Verdict:
     slope: Slope | None
     allowed: Allowed
     work: str
+    warm_up: float | None = None
+    """When it ended, in seconds; None if it is a fifth of the time."""
+    relative: Slope | None = None
+    """The slope of the same times, divided by those of a fixed computation, which other programs slow, too."""
 
     @property
     def is_wrong(self) -> bool:
-        return self.slope is not None and grows(self.slope, self.allowed)
+        slopes = [each for each in (self.slope, self.relative) if each is not None]
+        return bool(slopes) and all(grows(each, self.allowed) for each in slopes)
 
 
-def judge(measured: Measured, log: Mapping[str, float]) -> list[Verdict]:
-    """Judge all series. `log` is how many bytes of a series each unit of work may take, because the log does."""
-    return [*_of_programs(measured, log), *_of_latencies(measured)]
+def judge(measured: Measured, log: Mapping[str, float], filling: Mapping[str, float] = FILLING) -> list[Verdict]:
+    """Judge all series.
+
+    Args:
+        log: how many bytes of a series each unit of work may take, because the log does.
+        filling: the least warm-up of each program.
+    """
+    return [*_of_programs(measured, log, filling), *_of_latencies(measured)]
 
 
-def _of_programs(measured: Measured, log: Mapping[str, float]) -> list[Verdict]:
+def _of_programs(measured: Measured, log: Mapping[str, float], filling: Mapping[str, float]) -> list[Verdict]:
     found: list[Verdict] = []
     for name in (each for each in measured.samples[0] if ": " in each):
         program, _, what = name.partition(": ")
         work = [row[WORK[program]] for row in measured.samples]
         values = [row[name] for row in measured.samples]
         unit = "" if what in ("descriptors", "threads", "processes") else "B"
-        growth = slope(work, values)
+        growth = _slope_or_none(work, values, filling[program])
         if what == "store":
             # The log may grow with the work, but not faster and faster.
             allowed = Allowed(per_work=math.inf)
@@ -64,7 +76,9 @@ def _of_programs(measured: Measured, log: Mapping[str, float]) -> list[Verdict]:
         else:
             allowed = COUNTS
         points = [(row["seconds"], row[name]) for row in measured.samples]
-        found.append(Verdict(name, unit, points, growth, allowed, WORK[program]))
+        end = warm_up_end(work, filling[program])
+        warm_up = next((row["seconds"] for row in measured.samples if row[WORK[program]] >= end), points[-1][0])
+        found.append(Verdict(name, unit, points, growth, allowed, WORK[program], warm_up))
     return found
 
 
@@ -78,32 +92,43 @@ def _increments(measured: Measured, name: str, program: str) -> Verdict:
         for (at, before), (then, after), (_, time) in zip(points, points[1:], times[1:], strict=False)
         for middle in [(at + then) / 2]
     ]
-    growth = slope([at for _, at, _ in steps], [value for _, _, value in steps])
+    growth = _slope_or_none([at for _, at, _ in steps], [value for _, _, value in steps])
     shown_points = [(time, value) for time, _, value in steps]
     return Verdict(f"{name} for each {UNITS[work]}", "B", shown_points, growth, STORE, work)
 
 
 def _of_latencies(measured: Measured) -> list[Verdict]:
-    """Medians of each kind, relative to the fixed piece of work: other programs slow both."""
+    """Judge the medians of each kind of request."""
     end = measured.samples[-1]["seconds"]
-    paces = [row["pace"] for row in measured.samples]
-    usual = statistics.median(paces)
+
+    def window_of(seconds: float) -> int:
+        return min(WINDOWS - 1, int(seconds / end * WINDOWS))
+
+    paces: dict[int, list[float]] = {}
+    for row in measured.samples:
+        paces.setdefault(window_of(row["seconds"]), []).append(row["pace"])
+    usual = statistics.median(row["pace"] for row in measured.samples)
     found: list[Verdict] = []
     for kind, times in sorted(measured.latencies.items()):
         windows: dict[int, list[float]] = {}
         for at, seconds in times:
-            windows.setdefault(min(WINDOWS - 1, int(at / end * WINDOWS)), []).append(seconds)
-        points: list[tuple[float, float]] = []
-        for window, each in sorted(windows.items()):
-            near = [row["pace"] for row in measured.samples if int(row["seconds"] / end * WINDOWS) == window]
-            busy = statistics.median(near) / usual if near else 1.0
-            points.append((end * (window + 0.5) / WINDOWS, statistics.median(each) / busy))
-        try:
-            growth = slope([at for at, _ in points], [value for _, value in points])
-        except ValueError:
-            growth = None  # so rare that it is shown, not judged
-        found.append(Verdict(kind, "s", points, growth, LATENCY, "seconds"))
+            windows.setdefault(window_of(at), []).append(seconds)
+        points = {window: statistics.median(each) for window, each in sorted(windows.items())}
+        ats = [end * (window + 0.5) / WINDOWS for window in points]
+        busy = [statistics.median(paces.get(window, [usual])) / usual for window in points]
+        relative = _slope_or_none(ats, [value / each for value, each in zip(points.values(), busy, strict=True)])
+        raw = list(points.values())
+        shown_points = list(zip(ats, raw, strict=True))
+        found.append(Verdict(kind, "s", shown_points, _slope_or_none(ats, raw), LATENCY, "seconds", None, relative))
     return found
+
+
+def _slope_or_none(work: Sequence[float], values: Sequence[float], least: float = 0.0) -> Slope | None:
+    """Return the slope; None if there are too few values, which are then shown and not judged."""
+    try:
+        return slope(work, values, least)
+    except ValueError:
+        return None
 
 
 def write(folder: Path, measured: Measured, verdicts: Sequence[Verdict]) -> None:
@@ -116,7 +141,7 @@ def write(folder: Path, measured: Measured, verdicts: Sequence[Verdict]) -> None
     latencies = [each for each in verdicts if each.unit == "s"]
     with (folder / "soak-latency.csv").open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow(["kind", "seconds", "median latency in ms, as on a machine that is evenly busy"])
+        table.writerow(["kind", "seconds", "median latency in ms"])
         table.writerows([[each.name, f"{at:.0f}", f"{v * 1000:.3f}"] for each in latencies for at, v in each.points])
     programs = [each for each in verdicts if each.unit != "s"]
     label = "x: seconds since the start; grey: warm-up"
@@ -133,14 +158,14 @@ def _chart(verdict: Verdict) -> Chart:
         bottom="0",
         note=growth(verdict),
         is_wrong=verdict.is_wrong,
-        warm_up=first + WARM_UP * (last - first),
+        warm_up=first + WARM_UP * (last - first) if verdict.warm_up is None else verdict.warm_up,
     )
 
 
 def growth(verdict: Verdict) -> str:
     """Return the slope in words."""
     if verdict.slope is None:
-        return "rare, not judged"
+        return "too few, not judged"
     if verdict.unit == "s":
         grown = verdict.slope.estimate * verdict.slope.work
         return f"{grown / (verdict.slope.median or 1.0):+.0%} over the run"
@@ -160,7 +185,7 @@ def table(verdicts: Sequence[Verdict]) -> str:
     lines = ["| series | median | growth | at least | allowed | grows |", "| --- | --- | --- | --- | --- | --- |"]
     for each in verdicts:
         if each.slope is None:
-            lines.append(f"| {each.name} | | rare, not judged | | | |")
+            lines.append(f"| {each.name} | | too few, not judged | | | |")
             continue
         allowed = each.allowed.per_work * each.slope.work + each.allowed.in_all + each.allowed.part * each.slope.median
         cells = (each.slope.median, each.slope.grown, allowed)

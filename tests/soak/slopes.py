@@ -39,18 +39,23 @@ class Slope:
         return self.lower * self.work
 
 
-def blocks(work: Sequence[float], values: Sequence[float]) -> list[tuple[float, float]]:
-    """Return the medians of the blocks after the warm-up."""
-    first = work[0] + WARM_UP * (work[-1] - work[0])
+def warm_up_end(work: Sequence[float], least: float = 0.0) -> float:
+    """Return how much work is done when the warm-up ends: a fifth of it, and at least so much."""
+    return work[0] + max(least, WARM_UP * (work[-1] - work[0]))
+
+
+def blocks(work: Sequence[float], values: Sequence[float], least: float = 0.0) -> list[tuple[float, float]]:
+    """Return the medians of the blocks after the warm-up, which takes at least so much work."""
+    first = warm_up_end(work, least)
     counted = [(at, value) for at, value in zip(work, values, strict=True) if at >= first]
     number = min(BLOCKS, len(counted))
     cut = [counted[len(counted) * n // number : len(counted) * (n + 1) // number] for n in range(number)]
     return [(statistics.median(at for at, _ in each), statistics.median(value for _, value in each)) for each in cut]
 
 
-def slope(work: Sequence[float], values: Sequence[float]) -> Slope:
+def slope(work: Sequence[float], values: Sequence[float], least: float = 0.0) -> Slope:
     """Estimate the growth of the values per unit of work. Raises ValueError if there are too few samples."""
-    points = blocks(work, values)
+    points = blocks(work, values, least)
     pairs = sorted(
         (later - value) / (then - at)
         for index, (at, value) in enumerate(points)

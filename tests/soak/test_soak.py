@@ -53,6 +53,12 @@ def test_growth_is_told_from_noise_and_warm_up(series: Series, is_rising: bool) 
     assert [grows(each, Allowed(in_all=1.0)) for each in found] == [is_rising] * 20
 
 
+def test_growth_before_the_end_of_the_warm_up_does_not_count() -> None:
+    work, values = [float(n) for n in range(180)], [float(min(n, 140)) for n in range(180)]
+    assert grows(slope(work, values), Allowed())
+    assert not grows(slope(work, values, 140), Allowed())
+
+
 def test_growth_that_the_log_explains_is_allowed() -> None:
     found = slope([float(n) for n in range(180)], of(RISING))
     assert not grows(found, Allowed(per_work=0.5))
@@ -111,7 +117,7 @@ def test_results_are_tables_and_charts(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can measure programs that hide their memory")
 @pytest.mark.parametrize("plant", [None, "descriptor"])
 def test_a_run_notices_a_leak(plant: str | None, tmp_path: Path) -> None:
-    found, verdicts = run(tmp_path, 20.0, turns=30, calls=20, plant=plant)
+    found, verdicts = run(tmp_path, 20.0, turns=30, calls=20, plant=plant, checkpoints=False)
     assert found.wrong == []
     assert {"turn: bash", "MCP: run"} <= set(found.latencies)
     judged = {each.name: each.is_wrong for each in verdicts if each.name.endswith("descriptors")}
