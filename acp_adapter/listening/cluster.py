@@ -10,10 +10,7 @@ ANSWER_SECONDS for a door, and then has Ray kill the actor and starts another on
 it hears no beat of its actor any more (`acp_adapter.hosting`). If it is stopped as well, the store keeps it from
 writing (`engine.log.store.postgresql`): the new one waits until its lease is over.
 
-Everybody may write Ray's directories, and its processes trust what is there. So those of a cluster of this machine
-alone are below one that only this account can enter.
-
-Nothing here runs without `--cluster`, and Ray is imported only here.
+Nothing here runs without `--cluster`.
 """
 
 from __future__ import annotations
@@ -23,9 +20,7 @@ import hmac
 import logging
 import os
 import secrets
-import shutil
 import socket
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -40,14 +35,14 @@ import anyio.to_thread
 
 from acp_adapter.control import SILENT_SECONDS
 from acp_adapter.jsonrpc.sockets import SocketTransport
-from acp_adapter.listening.placement import END_SECONDS, LOCAL_CLUSTER, NO_HEAD, LocalProcesses, PlacementError
+from acp_adapter.listening.placement import END_SECONDS, NO_HEAD, LocalProcesses, PlacementError
 from acp_adapter.listening.users import User
+from engine.runtime.ray_cluster import VARIABLES, ClusterError, join, leave
 
 ray: Any = import_module("ray")
 """Most of it has no types."""
 RayError: type[Exception] = import_module("ray.exceptions").RayError
 ActorDiedError: type[Exception] = import_module("ray.exceptions").ActorDiedError
-NAMESPACE: Final = "rewindow"
 ANSWER_SECONDS: Final = 15.0
 """How long a host may take to open its door. The start of a host takes about a second."""
 TICKET_SECONDS: Final = 10.0
@@ -57,8 +52,6 @@ HEAD_SECONDS: Final = 5.0
 """How often the head of the cluster is looked at, and how long it may take."""
 MOST_STRANGERS: Final = 64
 """Connections without a ticket. If there is one more, the oldest has to leave."""
-_FOLDER: Final = "rw-"
-"""How the directory of Ray's files begins. Its name is short, because sockets in it have paths of at most 107 bytes."""
 _PAUSE: Final = 0.1
 """Seconds until the next attempt, when no connection can be accepted."""
 _TICKET_BYTES: Final = 32
@@ -69,8 +62,6 @@ _KEEPALIVE: Final[tuple[tuple[int, int], ...]] = tuple(
     if hasattr(socket, name)
 )
 """A connection to a machine that is gone ends within 20 seconds."""
-_RAY_VARIABLES: Final = "RAY_"
-"""Beginning of Ray's variables, which have its token. No statement may speak to Ray."""
 
 _log = logging.getLogger(__name__)
 
@@ -102,7 +93,7 @@ class HostActor:
 
     def __init__(self, user: User, hosting: Hosting) -> None:
         """All else comes from the node's environment."""
-        environ = {name: value for name, value in os.environ.items() if not name.startswith(_RAY_VARIABLES)}
+        environ = {name: value for name, value in os.environ.items() if not name.startswith(VARIABLES)}
         self._user = user
         self._processes = LocalProcesses(
             {**environ, **hosting.variables}, Path(hosting.state_dir), hosting.idle_minutes
@@ -267,24 +258,17 @@ class RayPlacement:
         """Join the cluster at an address, or begin one of this machine; takes seconds.
 
         Args:
-            address: `HOST:PORT` of the cluster's head, `auto`, or LOCAL_CLUSTER.
+            address: as for `engine.runtime.ray_cluster.join`.
             hosting: how hosts run.
             resources: what each host needs.
 
         Raises:
             PlacementError: the cluster does not answer, or has another version of Python or Ray.
         """
-        folder: str | None = None
-        local: dict[str, Any] = {}
-        if address == LOCAL_CLUSTER:
-            folder = tempfile.mkdtemp(prefix=_FOLDER)
-            local = {"include_dashboard": False, "num_cpus": os.cpu_count(), "_temp_dir": os.path.join(folder, "r")}
         try:
-            ray.init(address, namespace=NAMESPACE, logging_level=logging.ERROR, log_to_driver=False, **local)
-        except (RayError, OSError, RuntimeError, ValueError) as error:
-            _remove(folder)
-            raise PlacementError(f"cannot join the cluster at {address}: {error}") from None
-        return cls(hosting, resources, folder)
+            return cls(hosting, resources, join(address))
+        except ClusterError as error:
+            raise PlacementError(str(error)) from None
 
     async def start(self, user: User) -> RayHost:
         """Return the user's host; its actor is made if the cluster has none. Raises PlacementError."""
@@ -358,13 +342,7 @@ class RayPlacement:
 
     async def leave(self) -> None:
         """Leave the cluster. Hosts go on for other front ends, except in a cluster of this machine alone."""
-        await anyio.to_thread.run_sync(ray.shutdown)
-        _remove(self._folder)
-
-
-def _remove(folder: str | None) -> None:
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
+        await anyio.to_thread.run_sync(leave, self._folder)
 
 
 async def _answers(address: str, port: int) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import getpass
 import os
-import secrets
 import ssl
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,8 +19,9 @@ from acp_adapter.listening.users import FILE_NAME, Token, TokenFile, User, Users
 from engine import Settings, load_settings
 from engine.core.errors import InvalidRequestError
 from engine.core.installation import extra_command
-from engine.core.settings import DEFAULT_STORE, SETTINGS
+from engine.core.settings import SETTINGS
 from engine.core.web_access import LOOPBACK, Names
+from engine.runtime.ray_cluster import LOCAL_CLUSTER, authenticate, check_installed
 from engine.runtime.system.addresses import AddressError, parsed_address
 
 if TYPE_CHECKING:  # only to serve
@@ -29,17 +29,7 @@ if TYPE_CHECKING:  # only to serve
 
 EXTRA: Final = "server"
 _PACKAGE: Final = "hypercorn"
-CLUSTER_EXTRA: Final = "cluster"
-_CLUSTER_PACKAGE: Final = "ray"
 _MIB: Final = 1 << 20
-NOT_SHARED: Final = (
-    "--cluster needs a store that all its nodes reach; set --store postgresql://USER@HOST/DATABASE, or use "
-    "--cluster local"
-)
-NOT_AUTHENTICATED: Final = (
-    "anyone who reaches the cluster could run programs on it; start Ray with RAY_AUTH_MODE=token on each node, and "
-    "set it here, too, with the token in RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"
-)
 TOKENS: Final = "tokens"
 DESCRIPTION: Final = """\
 The tokens of clients that connect to `rewindow-acp --listen`. A token names its user. The file keeps only digests.
@@ -75,8 +65,8 @@ def serve(options: argparse.Namespace, overrides: Mapping[str, str | None]) -> i
         settings = load_settings(os.environ, overrides)
         if find_spec(_PACKAGE) is None:
             raise UsersError(f"--listen needs the extra `{EXTRA}`; run: {extra_command(EXTRA)}")
-        if options.cluster is not None and find_spec(_CLUSTER_PACKAGE) is None:
-            raise UsersError(f"--cluster needs the extra `{CLUSTER_EXTRA}`; run: {extra_command(CLUSTER_EXTRA)}")
+        if options.cluster is not None:
+            check_installed()
         tls = _tls(options)
         users = TokenFile(token_file(settings, options.token_file))
         _check(users, settings, options.cluster)
@@ -96,7 +86,7 @@ def serve(options: argparse.Namespace, overrides: Mapping[str, str | None]) -> i
     variables = {name: value for name, value in given.items() if value is not None}
     try:
         placement = _placement(options, settings, variables)
-    except (PlacementError, UsersError) as error:
+    except (InvalidRequestError, PlacementError, UsersError) as error:
         listening.close()
         return _refused(error)
     try:
@@ -106,14 +96,12 @@ def serve(options: argparse.Namespace, overrides: Mapping[str, str | None]) -> i
 
 
 def _placement(options: argparse.Namespace, settings: Settings, variables: Mapping[str, str]) -> Placement:
-    """Return where hosts run. Raises PlacementError and UsersError."""
-    from acp_adapter.listening.placement import LOCAL_CLUSTER, LocalProcesses
+    """Return where hosts run. Raises InvalidRequestError, PlacementError and UsersError."""
+    from acp_adapter.listening.placement import LocalProcesses
 
     if options.cluster is None:
         return LocalProcesses({**os.environ, **variables}, settings.state_dir, options.idle)
-    if options.cluster != LOCAL_CLUSTER and settings.store == DEFAULT_STORE:
-        raise UsersError(NOT_SHARED)
-    _authenticate(options.cluster == LOCAL_CLUSTER)
+    authenticate(options.cluster, settings.store)
     from acp_adapter.listening.cluster import Hosting, RayPlacement, Resources
 
     labels = {name: value for name, _, value in (label.partition("=") for label in options.cluster_label)}
@@ -123,21 +111,9 @@ def _placement(options: argparse.Namespace, settings: Settings, variables: Mappi
     return RayPlacement.join(options.cluster, Hosting(variables, str(settings.state_dir), options.idle), resources)
 
 
-def _authenticate(is_local: bool) -> None:
-    """Let Ray, whose ports are open to the network, serve only who has its token. Ray reads this when it is imported.
-
-    By itself Ray would keep a token in the home directory, where statements can read it. Raises UsersError if the
-    cluster is another one and uses no token.
-    """
-    if is_local:
-        os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(), RAY_USAGE_STATS_ENABLED="0")
-    elif os.environ.get("RAY_AUTH_MODE") != "token":
-        raise UsersError(NOT_AUTHENTICATED)
-
-
 def _check(users: TokenFile, settings: Settings, cluster: str | None) -> None:
     """Check that someone can connect, and that each user can have a host, if it runs here. Raises UsersError."""
-    from acp_adapter.listening.placement import LOCAL_CLUSTER, check_accounts
+    from acp_adapter.listening.placement import check_accounts
 
     if not users.path.exists() or not users.tokens:
         raise UsersError(NONE_YET.format(path=users.path))

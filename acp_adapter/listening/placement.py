@@ -33,8 +33,6 @@ from acp_adapter.control import ANSWER, ASK, BEAT, CONNECTION, IDLE_OPTION, OPTI
 from acp_adapter.jsonrpc.sockets import SocketTransport
 from acp_adapter.listening.users import SHARED, User, UsersError
 
-LOCAL_CLUSTER: Final = "local"
-"""The address of a cluster of this machine alone, which begins and ends with the server."""
 NO_HEAD: Final = (
     "the head of the Ray cluster does not answer. Agents that run go on, but no other one can be started. Ray ends its "
     "nodes and this server if the head stays away: then start them again after the head"

@@ -118,8 +118,8 @@ def _paths(files: tuple[FileToRestore | FileLeft, ...]) -> list[str]:
 
 _NOT_ENDED: Final = 1
 _NEEDS_SESSION: Final = "name a SESSION and the first statement (--from K), or use --all"
-_NOT_WITH_ALL: Final = "--all takes only --cwd, --since, --jobs and --json"
-_ONLY_WITH_ALL: Final = "--cwd, --since and --jobs need --all"
+_NOT_WITH_ALL: Final = "--all takes only --cwd, --since, --jobs, --cluster and --json"
+_ONLY_WITH_ALL: Final = "--cwd, --since, --jobs and --cluster need --all"
 _STOPPED: Final = (
     "Stopped. Variables, files and conversation are restored.",
     "Stopped. Variables and conversation are restored; file changes remain.",
@@ -161,6 +161,12 @@ def replay(
         int | None,
         typer.Option(metavar="N", parser=number_from(1), help="With --all: sessions at a time; default: processors."),
     ] = None,
+    cluster: str = typer.Option(
+        "",
+        "--cluster",
+        metavar="ADDRESS",
+        help="With --all: run on a Ray cluster: HOST:PORT, `auto` or `local`.",
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
     """Run statements again and report the differences."""
@@ -168,12 +174,12 @@ def replay(
         if session is not None or first is not None or last is not None or edit is not None or mode != MODES[0]:
             raise typer.BadParameter(_NOT_WITH_ALL)
         start = time.time() - seconds_of(since) if since else 0.0
-        if not replay_all(cwd, start, jobs or os.cpu_count() or 1, as_json=as_json):
+        if not replay_all(cwd, start, jobs, cluster=cluster, as_json=as_json):
             raise typer.Exit(_NOT_ENDED)
         return
     if session is None or first is None:
         raise typer.BadParameter(_NEEDS_SESSION)
-    if cwd or since or jobs is not None:
+    if cwd or since or cluster or jobs is not None:
         raise typer.BadParameter(_ONLY_WITH_ALL)
     _replay_one(session, first, last, mode, edit, as_json=as_json)
 

@@ -2,7 +2,10 @@
 
 **Nothing of yours is written.** Each session is copied into a store in memory, and its directories into a temporary
 directory (`copies`). There its statements run, sandboxed where the system permits it, as in every replay: with the
-recorded answers, without effects. The copies are deleted afterwards. Called by `going_back`.
+recorded answers, without effects. The copies are deleted afterwards.
+
+With `--cluster`, each session is replayed by a task of a Ray cluster (`replay_cluster`), in the same way, on a node.
+Called by `going_back`.
 """
 
 from __future__ import annotations
@@ -12,16 +15,16 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import anyio
 import anyio.to_thread
 import typer
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from ..core.clock import SystemClock
@@ -31,6 +34,7 @@ from ..core.text import cut_line, plural
 from ..log.events.going_back import Diverged
 from ..log.store.memory import MemoryStore
 from ..log.store_protocol import SessionRow, Store
+from ..runtime.ray_cluster import authenticate, check_installed
 from ..runtime.zygote import Zygote
 from ..session.directories import alike
 from ..session.host import Host
@@ -39,10 +43,9 @@ from ..session.requests import ReplayReport
 from ..session.session import Session
 from ..session.working_tree.copies import copy_directories
 from .output import ProgressLine, aligned, print_json, redactor, settings, shown, store
+from .replay_cluster import replay_on_cluster
+from .replayed import OUTCOMES, Difference, Outcome, Replayed
 
-Outcome = Literal["same", "different", "failed", "empty"]
-"""`same`: all results are as recorded. `failed`: the replay did not reach its end. `empty`: nothing can run again."""
-OUTCOMES: Final[tuple[Outcome, ...]] = ("same", "different", "failed", "empty")
 NO_SESSIONS: Final = "No sessions to replay."
 _COLUMNS: Final = ("session", "outcome", "statements", "differences", "directory", "title")
 _YIELDING: Final = (-1, -2)
@@ -54,29 +57,7 @@ _STOP: Final = "Ctrl-C prints the sessions that are done"
 _PREFIX: Final = "rewindow-replay-"
 
 
-class Difference(Struct, frozen=True):
-    """What a statement gave before, and what it gives now."""
-
-    statement: int
-    aspect: str
-    before: str
-    after: str
-
-
-class Replayed(Struct, frozen=True, kw_only=True):
-    """The result of one session. `statements` ran again; `detail` says why a session failed or is empty."""
-
-    session_id: str
-    outcome: Outcome
-    cwd: str = ""
-    title: str | None = None
-    statements: int = 0
-    detail: str = ""
-    differences: tuple[Difference, ...] = ()
-    not_run: tuple[str, ...] = ()
-
-
-def replay_all(cwd: str, since: float, jobs: int, *, as_json: bool) -> bool:
+def replay_all(cwd: str, since: float, jobs: int | None, *, cluster: str = "", as_json: bool) -> bool:
     """Replay the sessions of a directory, or all, that were used since a time; print what came of them.
 
     An interrupt prints the sessions that are done, then raises KeyboardInterrupt.
@@ -84,17 +65,28 @@ def replay_all(cwd: str, since: float, jobs: int, *, as_json: bool) -> bool:
     Args:
         cwd: "" for all directories.
         since: seconds since the epoch.
-        jobs: sessions at a time.
+        jobs: sessions at a time; None for as many as there are processors.
+        cluster: the address of a Ray cluster whose nodes replay them; "" for this process.
 
     Returns:
         Whether no session differs or failed.
+
+    Raises:
+        ClusterError: the cluster cannot be used.
     """
+    if cluster:
+        check_installed()
+        authenticate(cluster, settings().store)
     done: list[Replayed] = []
     with store() as opened:
         rows = opened.rows(cwds=alike(opened.directories(), cwd) if cwd else None)
         wanted = [row for row in rows if row.updated_at >= since]
         try:
-            _replay_each(opened, wanted, jobs, done, quiet=as_json)
+            with _progress(len(wanted), done, quiet=as_json) as tell:
+                if cluster:
+                    replay_on_cluster(cluster, wanted, jobs, done.append, tell)
+                else:
+                    replay_here(opened, wanted, jobs or os.cpu_count() or 1, done.append, tell)
         finally:
             order = {row.session_id: number for number, row in enumerate(wanted)}
             done.sort(key=lambda each: order[SessionId(each.session_id)])
@@ -105,7 +97,27 @@ def replay_all(cwd: str, since: float, jobs: int, *, as_json: bool) -> bool:
     return all(each.outcome in ("same", "empty") for each in done)
 
 
-def _replay_each(opened: Store, rows: Sequence[SessionRow], jobs: int, done: list[Replayed], *, quiet: bool) -> None:
+@contextmanager
+def _progress(total: int, done: Sequence[Replayed], *, quiet: bool) -> Generator[Callable[[str], None]]:
+    """Return what shows a line for the session that is replayed now."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    line = ProgressLine()
+    try:
+        yield lambda now: line.show(f"Replayed {len(done)} of {total} sessions, now {now}; {_STOP}")
+    finally:
+        line.clear()
+
+
+def replay_here(
+    opened: Store,
+    rows: Sequence[SessionRow],
+    jobs: int,
+    add: Callable[[Replayed], None],
+    tell: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Replay sessions in this process, so many `jobs` at a time; `add` gets each result, `tell` what is begun."""
     zygote = Zygote.spawn()
     copies = MemoryStore(SystemClock())
     try:
@@ -113,25 +125,19 @@ def _replay_each(opened: Store, rows: Sequence[SessionRow], jobs: int, done: lis
     except BaseException:
         zygote.close()
         raise
-    line = None if quiet or not sys.stderr.isatty() else ProgressLine()
     left = iter(rows)
 
     async def work() -> None:
         for row in left:
-            if line is not None:
-                line.show(f"Replayed {len(done)} of {len(rows)} sessions, now {row.session_id}; {_STOP}")
-            done.append(await _replayed(host, opened, copies, row))
+            tell(row.session_id)
+            add(await _replayed(host, opened, copies, row))
 
     async def run() -> None:
         async with host, anyio.create_task_group() as tasks:
             for _ in range(jobs):
                 tasks.start_soon(work)
 
-    try:
-        anyio.run(run)
-    finally:
-        if line is not None:
-            line.clear()
+    anyio.run(run)
 
 
 async def _replayed(host: Host, opened: Store, copies: MemoryStore, row: SessionRow) -> Replayed:

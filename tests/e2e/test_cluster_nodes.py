@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from engine.core.clock import SystemClock
 from engine.core.ids import SessionId
 from engine.log.store.postgresql.store import PostgresqlStore
 from tests.support import ray_nodes
+from tests.support.git_origins import Origin, state_of
 from tests.support.memory import Client
 from tests.support.postgresql import Server as Database
 from tests.support.remote import Server, add_token, bearer, forget_connections, over_http, over_websocket, serving
@@ -37,6 +39,8 @@ class World:
 
     def __init__(self, folder: Path, cluster: ray_nodes.Cluster, address: str) -> None:
         self.folder = folder
+        self.origin = Origin(folder.parent / "origin")
+        self.place = folder.parent / "clones"
         self.cluster = cluster
         self.address = address
         self.token = add_token(folder)
@@ -46,6 +50,7 @@ class World:
     def serve(self, stack: ExitStack, code: int = 130) -> Server:
         """One more server, which closes sessions soon after their clients have left."""
         options = ("--cluster", self.cluster.address, "--cluster-cpus", "1", "--store", self.address, "--idle", "0.1")
+        options += ("--workspaces", f"{self.place}={self.origin.path}")
         environ = self.cluster.environ
         return stack.enter_context(serving(self.folder, *options, environ=environ, code=code))
 
@@ -133,6 +138,23 @@ async def test_a_session_goes_on_on_another_node(world: World, tmp_path: Path) -
         assert again.text().endswith("43")
         (host,) = world.cluster.hosts()
         assert world.cluster.node_of(host) is not lost
+    await anyio.to_thread.run_sync(world.cluster.add)
+
+
+async def test_a_clone_is_made_again_on_another_node(world: World) -> None:
+    server = world.servers[0]
+    async with over_websocket(server, world.token, open_timeout=SECONDS) as client:
+        session = await client.open(world.place)
+        clone = world.place / session
+        await client.prompt(session, "x = 42; w = write('a.txt', 'two'), write('new.txt', 'new')")
+        before = state_of(clone)
+        (host,) = world.cluster.hosts()
+        await anyio.to_thread.run_sync(world.cluster.kill, world.cluster.node_of(host))
+    shutil.rmtree(clone)  # another machine does not have it
+    async with loaded(server, world.token, session, world.place) as again:
+        assert state_of(clone) == before
+        assert await again.prompt(session, "x + 1", seconds=SECONDS) == "end_turn"
+        assert again.text().endswith("43")
     await anyio.to_thread.run_sync(world.cluster.add)
 
 

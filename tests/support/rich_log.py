@@ -415,7 +415,6 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     AgentText(message_id=_message(41), text="Nothing."),
     RunStop(reason="error", cause="error", detail="It broke."),
     SessionMoved(cwd="/elsewhere"),
-    WorkspaceCloned(address="https://git.example/app.git", commit="0" * 40, directory="/elsewhere"),
     ValuesDropped(before=Seq(9), executions=1, copies=2, size=1_000, limit=500),
     RoundOpened(round_id=3, cause="tick"),
     StatementTicked(execution_id=ExecutionId("execution-1"), round_id=1, now=1.0, nodes=2),
@@ -507,6 +506,7 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     SkillsRead(skills=(Skill("release", "Publish a version.", "/work/.agents/skills/release/SKILL.md"),), more=2),
     InstructionsGiven(text="Answer in French."),
     PicturesWithdrawn(model="provider:openai:gpt", reason="too large", pictures=(BlobDigest("blake2b-00"),)),
+    WorkspaceCloned(address="https://git.example/app.git", commit="0" * 40, directory="/elsewhere"),
 )
 
 
