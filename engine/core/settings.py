@@ -12,12 +12,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from msgspec import Struct
 
 from .errors import InvalidRequestError
-from .repositories import Repository, parse_repositories
+
+if TYPE_CHECKING:
+    from .repositories import Repository
 
 DEFAULT_MODEL: Final = "direct"
 DEFAULT_STORE: Final = "sqlite"
@@ -154,6 +156,12 @@ def _tenant(text: str) -> str:
     return text
 
 
+def _repositories(text: str) -> tuple[Repository, ...]:
+    from .repositories import parse_repositories  # here, as in `_store`
+
+    return parse_repositories(text)
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name for name in map(str.strip, text.split(",")) if name)
 
@@ -188,7 +196,7 @@ SETTINGS: Final = (
     Setting("tenant", _tenant, "NAME", "whose sessions to use in a PostgreSQL store that several people share"),
     Setting(
         "workspaces",
-        parse_repositories,
+        _repositories,
         "DIR=REPOSITORY",
         "directories whose sessions each get a clone of a git repository: `/work/app=https://git.example/app.git#main`",
         is_quoted=False,

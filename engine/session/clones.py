@@ -54,6 +54,7 @@ CANNOT: Final = "cannot clone {address}: {reason}"
 CANNOT_AGAIN: Final = "cannot clone {address} for session {session} again: {reason}; load it with another cwd"
 WORKS_IN: Final = "This session works in {directory}, a clone of {address} at commit {commit}."
 AGAIN: Final = "The clone {directory} was missing. It was made again, at commit {commit} of {address}{files}."
+OTHERS: Final = "{} belongs to another account, so no session works in it"
 BACK: Final = ", and {count:,} {files} {were} put back from the log"
 NOT_BACK: Final = "Not put back, because the log does not have their contents: {names}."
 NOT_LOGGED: Final = "Commits, staged changes and files that git ignores are not in the log, so those are missing."
@@ -103,13 +104,15 @@ class Clones:
             blob_get: `Store.blob_get`, for a session that is loaded.
 
         Raises:
-            InvalidRequestError: it cannot be made.
+            InvalidRequestError: it cannot be made, or something of another account is there.
         """
         repository = repository_of(self._repositories, cwd)
         if repository is None:
             return None
         self._hold(session_id, cwd)
         if _is_filled(cwd):
+            if os.lstat(cwd).st_uid != os.geteuid():
+                raise InvalidRequestError(OTHERS.format(cwd))
             return None
         earlier = [event for event in history if isinstance(event, WorkspaceCloned)]
         last = earlier[-1] if earlier and _is_same(repository, earlier[-1]) else None

@@ -71,6 +71,12 @@ async def test_a_session_goes_on_in_a_new_clone(tmp_path: Path) -> None:
             assert state_of(place / session) == before
     command(state, "delete", "--yes", session)
     assert os.listdir(place) == []
+    for name in ("ses_gone", "kept"):
+        (place / name).mkdir()
+    (records,) = (state / "clones").iterdir()
+    (records / "ses_gone").write_text(str(place / "ses_gone"))
+    assert "removed 1 clone of" in command(state, "gc", "--older-than", "1h")
+    assert os.listdir(place) == ["kept"]
 
 
 async def test_a_repository_that_is_gone_is_an_error_of_the_request(tmp_path: Path) -> None:

@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from engine.cli.going_back import _NEEDS_SESSION, _NOT_WITH_ALL, _ONLY_WITH_ALL
 from engine.cli.replay_all import NO_SESSIONS
+from engine.cli.replay_cluster import replay_there
+from engine.cli.replayed import Replayed
 from engine.core.clock import SystemClock
+from engine.core.errors import SessionNotFoundError
+from engine.core.ids import SessionId
 from engine.log.store import open_store
 from tests.support.commands import COMMAND, SECONDS, Home
 from tests.support.sessions import session_in
@@ -83,6 +88,30 @@ def test_each_session_has_a_row_and_nothing_is_written(empty: Home, sandbox: str
     shown = empty.run("replay", "--all").stdout
     assert f"{clock}:\n- statement 2: " in shown
     assert shown.endswith("3 sessions: 1 same, 1 different, 1 empty.\n")
+
+
+def test_a_node_replays_a_session_in_a_process_without_ray_s_variables(
+    empty: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = session_of(empty, empty.path / "one", "1 + 1")
+    variables = {**empty.variables, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    data = replay_there(SessionId(session), variables)
+    found = msgspec.msgpack.decode(data, type=Replayed)
+    assert (found.session_id, found.outcome, found.statements) == (session, "same", 1)
+    missing = msgspec.msgpack.decode(replay_there(SessionId("none"), variables), type=Replayed)
+    assert (missing.outcome, missing.detail) == ("failed", str(SessionNotFoundError(SessionId("none"))))
+    environs: list[dict[str, str]] = []
+
+    def started(*_: object, env: dict[str, str], **__: object) -> None:
+        environs.append(env)
+        raise FileNotFoundError
+
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "secret")
+    monkeypatch.setattr(subprocess, "Popen", started)
+    with pytest.raises(FileNotFoundError):
+        replay_there(SessionId(session), {"REWINDOW_STORE": "sqlite"})
+    assert environs[0]["REWINDOW_STORE"] == "sqlite"
+    assert "RAY_AUTH_TOKEN" not in environs[0]
 
 
 def test_sessions_are_chosen_by_directory_and_time(empty: Home) -> None:

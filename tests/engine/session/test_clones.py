@@ -22,7 +22,7 @@ from engine.log.events.execution import FileWritten
 from engine.log.events.session import OthersWrote, WorkspaceCloned
 from engine.log.store.memory import MemoryStore
 from engine.session import clones as module
-from engine.session.clones import Clones, clone_lines, sweep_clones
+from engine.session.clones import OTHERS, Clones, clone_lines, sweep_clones
 from engine.session.git_clone import EMPTY, NO_COMMIT
 from tests.support.git_origins import Origin, git, state_of
 from tests.support.sessions import events_of, in_process, sessions_of, value_of
@@ -36,6 +36,7 @@ OF_ALL_KINDS = (
     "os.chmod('run.sh', 0o755)",
     "os.symlink('a.txt', 'link')",
     "w = write('a.txt', 'three\\n')",
+    "os.chmod('a.txt', 0o755)",
 )
 
 
@@ -148,6 +149,18 @@ async def test_a_clone_that_is_there_stays_as_it_is(world: World) -> None:
         session = await sessions.load(session_id, str(clone))
         assert state_of(clone) == before
         assert len(events_of(session, WorkspaceCloned)) == 1
+
+
+async def test_a_clone_of_another_account_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    session_id, clone = await edited(world, ())
+    own = os.geteuid()
+    async with world.sessions() as sessions:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "geteuid", lambda: own + 1)
+            with pytest.raises(InvalidRequestError) as refused:
+                await sessions.load(session_id)
+        assert str(refused.value) == OTHERS.format(clone)
+        await sessions.load(session_id)
 
 
 async def test_a_fork_has_its_own_clone_with_the_edits(world: World) -> None:
