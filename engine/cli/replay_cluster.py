@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from typing import Any, Final
 
@@ -57,8 +57,22 @@ def replay_on_cluster(
     Raises:
         ClusterError: the cluster cannot be used.
     """
-    folder = join(address)
-    ray: Any = import_module("ray")
+    # Ray prints there when it runs a task again, whatever it is told about logs.
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
+        folder = join(address)
+        try:
+            _replay_each(import_module("ray"), rows, jobs, add, tell)
+        finally:
+            leave(folder)
+
+
+def _replay_each(
+    ray: Any,
+    rows: Sequence[SessionRow],
+    jobs: int | None,
+    add: Callable[[Replayed], None],
+    tell: Callable[[str], None],
+) -> None:
     running: dict[Any, SessionRow] = {}
     try:
         processors = int(ray.cluster_resources().get("CPU", 0))
@@ -80,7 +94,6 @@ def replay_on_cluster(
         for each in running:
             with suppress(Exception):  # of a cluster that is gone
                 ray.cancel(each, force=True)
-        leave(folder)
 
 
 def _result(ray: Any, reference: Any, row: SessionRow) -> Replayed:
