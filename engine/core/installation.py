@@ -11,10 +11,12 @@ import json
 import re
 import shlex
 import sys
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 __version__ = "0.1.0"
 NAME: Final = "rewindow"
@@ -25,6 +27,8 @@ _CACHED: Final = re.compile(r"(archive|environments)-v\d+")
 
 def extra_command(extra: str) -> str:
     """Return the shell command that adds the extra to this installation."""
+    from importlib.metadata import PackageNotFoundError, distribution  # for a message alone: it loads much
+
     try:
         found = distribution(NAME)
     except PackageNotFoundError:  # a checkout that is only on the import path

@@ -30,7 +30,8 @@ async def test_a_head_with_redis_comes_back_with_its_agents(
     store = postgresql("18").new_database()
     with redis_server.running(tmp_path) as redis, ray_nodes.running(1, redis=redis) as cluster:
         (node,) = cluster.nodes
-        with serving(state, "--cluster", cluster.address, "--store", store, environ=cluster.environ) as server:
+        options = ("--cluster", cluster.address, "--cluster-cpus", "1", "--store", store)
+        with serving(state, *options, environ=cluster.environ) as server:
             async with over_websocket(server, token, open_timeout=SECONDS) as client:
                 session = await client.open(tmp_path)
                 await client.prompt(session, "x = 42")
