@@ -41,6 +41,8 @@ HEALTH_CHECKS: Final = {
 """The variables of the head that `docs/operations.md` recommends."""
 RECONNECT_SECONDS: Final = 15
 """After so long without the head, nodes and servers end. Ray's default is 60."""
+_RETURN_SECONDS: Final = 240
+"""The same for a head that comes back: its start may take long on a busy machine."""
 _WATCH: Final = "import sys; sys.stdin.read(); from tests.support.ray_nodes import end_all; end_all(sys.argv[1])"
 
 
@@ -90,7 +92,8 @@ class Cluster:
     def __init__(self, directory: Path, mark: str, places: Iterator[Place], redis: str | None = None) -> None:
         """With the address of a Redis server, the head keeps its state there."""
         token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex()}
-        patience = {"RAY_gcs_rpc_server_reconnect_timeout_s": str(RECONNECT_SECONDS)}
+        seconds = RECONNECT_SECONDS if redis is None else _RETURN_SECONDS
+        patience = {"RAY_gcs_rpc_server_reconnect_timeout_s": str(seconds)}
         self.mark = mark
         self.environ: Mapping[str, str] = {**token, **patience, "RAY_USAGE_STATS_ENABLED": "0", _MARK: mark}
         self.nodes: list[Node] = []
@@ -108,6 +111,8 @@ class Cluster:
 
     def start_head(self) -> Node:
         """Start the head, also after it was killed."""
+        # Because Ray takes the nodes of this machine, which name the head, for the head that this file names.
+        (self._directory / "ray_current_cluster").unlink(missing_ok=True)
         place = (f"--port={self._port}", f"--temp-dir={self._directory}")
         arguments = ("--head", *place, "--include-dashboard=false", "--num-cpus=0")
         for _ in range(_TRIES):
