@@ -49,7 +49,7 @@ from .pins import PIN, is_on_procfs, may, opened_again, path_of, pinned_again
 from .spellings import stored_name, stored_path
 
 _MOST_LINKS: Final = 40
-SEARCHED: Final = ("PATH", "LD_LIBRARY_PATH")
+_PROGRAMS, _LIBRARIES = "PATH", "LD_LIBRARY_PATH"
 """Variables with places where programs and libraries are found."""
 """The kernel's own limit."""
 OUTSIDE: Final = "the path is outside the workspace"
@@ -649,7 +649,7 @@ def same_directory(path: bytes, identity: tuple[int, int] | None) -> Generator[i
 
 
 def search_path(path: str, distrusted: tuple[str, ...]) -> str:
-    """A variable of SEARCHED without relative places and those in which a statement may have left a program.
+    """A `PATH` without relative places and those in which a statement may have left a program.
 
     The others are real paths, because a statement could exchange a link on the way to one. If none is left, the result
     is a place that has no programs: shells take an empty `PATH` for the working directory.
@@ -663,9 +663,18 @@ def search_path(path: str, distrusted: tuple[str, ...]) -> str:
 
 
 def trusted_paths(variables: Mapping[str, str], distrusted: tuple[str, ...]) -> dict[str, str]:
-    """The variables of a program, with those of SEARCHED as `search_path`; unchanged if nothing is distrusted."""
-    searched = {name: search_path(variables[name], distrusted) for name in SEARCHED if name in variables}
-    return {**variables, **(searched if distrusted else {})}
+    """The variables of a program, with PATH and LD_LIBRARY_PATH as `search_path`; unchanged if nothing is distrusted.
+
+    The loader also takes semicolons between places, and replaces words such as `$ORIGIN` in them; such places are left
+    out (ld.so(8)).
+    """
+    trusted = dict(variables)
+    if distrusted and _PROGRAMS in trusted:
+        trusted[_PROGRAMS] = search_path(trusted[_PROGRAMS], distrusted)
+    if distrusted and _LIBRARIES in trusted:
+        places = trusted[_LIBRARIES].replace(";", os.pathsep).split(os.pathsep)
+        trusted[_LIBRARIES] = search_path(os.pathsep.join(each for each in places if "$" not in each), distrusted)
+    return trusted
 
 
 def real_path(path: str) -> str:

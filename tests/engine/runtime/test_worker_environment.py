@@ -137,6 +137,17 @@ def test_outside_program_finds_nothing_in_writable_directories(name: str) -> Non
 ROOT = Path(__file__).parents[3]
 SECONDS = 30
 
+
+def test_places_of_libraries_are_read_as_the_loader_reads_them() -> None:
+    given = {
+        "LD_LIBRARY_PATH": "/usr/lib;/work/lib;:/usr/local/$LIB:/work$ORIGIN/..:/usr/local/lib;",
+        "PATH": "/a;/work",
+    }
+    found = program_variables(replace(SPEC, variables=given), program(distrusted=("/work",)))
+    assert found["LD_LIBRARY_PATH"] == "/usr/lib:/usr/local/lib"
+    assert found["PATH"] == "/a;/work"
+
+
 PROGRAM = f"""
 import ctypes, json, os, subprocess, sys
 sys.path.insert(0, {str(ROOT)!r})
