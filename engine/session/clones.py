@@ -115,7 +115,10 @@ class Clones:
                 raise InvalidRequestError(OTHERS.format(cwd))
             return None
         earlier = [event for event in history if isinstance(event, WorkspaceCloned)]
-        last = earlier[-1] if earlier and _is_same(repository, earlier[-1]) else None
+        own = _since_import(history)
+        # An imported log does not choose a commit: that of a stranger's proposal can be fetched like any other.
+        made = [event for event in own if isinstance(event, WorkspaceCloned)]
+        last = made[-1] if made and _is_same(repository, made[-1]) else None
         new = os.path.join(repository.directory, f".{os.path.basename(cwd)}.new")
         try:
             remove_tree(new)
@@ -125,8 +128,8 @@ class Clones:
             back, left = 0, list[str]()
             real = os.path.realpath(cwd)
             if last is not None and blob_get is not None:
-                own = _relocated(_since_import(history), {each.directory for each in earlier}, real)
-                back, left = self._put_back(own, real, new, blob_get)
+                events = _relocated(own, {each.directory for each in earlier}, real)
+                back, left = self._put_back(events, real, new, blob_get)
             _rename(new, cwd)
         except (OSError, GitError) as error:
             remove_tree(new)
@@ -161,7 +164,7 @@ class Clones:
                 continue
             relative = os.path.relpath(file.path, real)
             try:
-                is_known = relative.split(os.sep)[0] not in (_GIT, os.curdir) and put_back(
+                is_known = not {_GIT, os.curdir} & {*relative.casefold().split(os.sep)} and put_back(
                     file, os.path.join(root, relative), blob_get, (root,)
                 )
             except (OSError, ValueError) as error:

@@ -1,12 +1,14 @@
 """Write a file's content from the log to a directory that nobody works in yet: a copy, or a fresh clone.
 
 So it need not be atomic, and whatever is there is replaced. A path on a log may be anything, as the session may come
-from elsewhere: a file is written only below the given directories (`safe_open`). Blocks. Called by `clones`, and for
+from elsewhere: a file is written only below the given directories (`safe_open`), and through no link, which a
+repository may have where the log has a directory. Blocks. Called by `clones`, and for
 copies of directories.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -14,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from ..core.domain import is_inside
 from ..core.errors import StoreError
 from ..core.execution import DIRECTORY, LINK
 from ..core.ids import BlobDigest
@@ -33,13 +36,18 @@ def put_back(file: FileToRestore, path: str, blob_get: Callable[[BlobDigest], by
         blob_get: `Store.blob_get`.
         roots: as for `place_to_write`.
 
-    Raises OSError, also if it would be written elsewhere than in the roots.
+    Raises OSError, also if it would be written elsewhere than in the roots, or if a link is on the way.
     """
     is_gone, is_directory = not file.wanted_digest, file.wanted_digest == DIRECTORY
     content = None if is_gone or is_directory else _content(file, blob_get)
     if content is None and not is_gone and not is_directory:
         return False
+    real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    if not any(is_inside(path, (root,)) and real == os.path.normpath(path) for root in map(os.path.realpath, roots)):
+        raise OSError(errno.ELOOP, "a link is on the way", path)
     with place_to_write(path, roots, making=not is_gone, follows=False) as place:
+        if place.path != real:
+            raise OSError(errno.ESTALE, "a link is on the way by now", path)
         if is_gone:
             if not place.missing:
                 _remove(place)
@@ -54,6 +62,9 @@ def put_back(file: FileToRestore, path: str, blob_get: Callable[[BlobDigest], by
 
 
 def _make_directory(place: Place, file: FileToRestore) -> None:
+    with suppress(FileNotFoundError):
+        if not stat.S_ISDIR(os.lstat(place.name, dir_fd=place.directory).st_mode):
+            _remove(place)
     with suppress(FileExistsError):
         os.mkdir(place.name, dir_fd=place.directory)
     if file.wanted_mode is not None:

@@ -14,6 +14,7 @@ import pytest
 from engine import Sessions, Settings
 from engine.core.clock import SystemClock
 from engine.core.errors import InvalidRequestError
+from engine.core.execution import DIRECTORY
 from engine.core.ids import BlobDigest, ExecutionId, SessionId, ToolCallId
 from engine.core.repositories import Repository
 from engine.log.events import Event
@@ -304,17 +305,62 @@ def test_what_cannot_be_put_back_is_named(world: World, tmp_path: Path) -> None:
     assert "secret.txt" in clone_lines(event)[1]
 
 
+def provided(world: World, history: Sequence[Event]) -> WorkspaceCloned:
+    clones = Clones(world.settings, {})
+    event = clones.provide(SessionId("ses_1"), str(world.place / "ses_1"), history, world.store.blob_get)
+    clones.close(SessionId("ses_1"))
+    assert event is not None
+    return event
+
+
+def at_commit(world: World, commit: str) -> WorkspaceCloned:
+    return WorkspaceCloned(address=world.repository.address, commit=commit, directory=str(world.place / "ses_1"))
+
+
 def test_nothing_of_an_imported_log_is_put_back(world: World) -> None:
     clone = world.place / "ses_1"
     content = world.store.blob_put(b"new")
-    here = WorkspaceCloned(address=world.repository.address, commit=world.origin.commit, directory=str(clone))
-    history = (here, wrote(clone / "theirs.txt", content), OthersWrote(by="import"), wrote(clone / "b", content))
-    clones = Clones(world.settings, {})
-    event = clones.provide(SessionId("ses_1"), str(clone), history, world.store.blob_get)
-    clones.close(SessionId("ses_1"))
-    assert event is not None
-    assert event.files == 1
+    here = at_commit(world, world.origin.commit)
+    theirs = (here, wrote(clone / "theirs.txt", content), OthersWrote(by="import"))
+    assert provided(world, (*theirs, here, wrote(clone / "b", content))).files == 1
     assert not (clone / "theirs.txt").exists()
+
+
+def test_an_imported_log_does_not_choose_the_commit(world: World) -> None:
+    strange = world.origin.push({".envrc": "echo\n"}, branch="proposal")
+    event = provided(world, (at_commit(world, strange), OthersWrote(by="import")))
+    assert (event.commit, event.again) == (world.origin.commit, False)
+    assert not (world.place / "ses_1" / ".envrc").exists()
+
+
+@pytest.mark.parametrize("made", ["sub", "sub/config", "sub/hooks/post-commit", "deep/sub/config", ".GIT/config"])
+def test_nothing_is_put_back_through_a_link_of_the_repository(world: World, made: str) -> None:
+    (world.origin.copy / "sub").symlink_to(".git")
+    (world.origin.copy / "deep" / "sub").symlink_to("../.git")
+    commit = world.origin.push({"other.txt": "one\n"})
+    clone = world.place / "ses_1"
+    content = world.store.blob_put(b"[core]\n\tfsmonitor = false\n")
+    place = clone / made
+    event = provided(world, (at_commit(world, commit), wrote(place, content)))
+    assert str(place) in event.left or not (place.parent / place.name).is_symlink()
+    assert "fsmonitor" not in (clone / ".git" / "config").read_text()
+    assert not (clone / ".git" / "hooks" / "post-commit").exists()
+
+
+def test_a_directory_is_put_back_in_place_of_a_link_of_the_repository(world: World) -> None:
+    (world.origin.copy / "sub").symlink_to(".git")
+    commit = world.origin.push({"other.txt": "one\n"})
+    clone = world.place / "ses_1"
+    content = world.store.blob_put(b"new")
+    history = (
+        at_commit(world, commit),
+        wrote(clone / "sub", None, DIRECTORY),
+        wrote(clone / "sub" / "config", content),
+    )
+    assert provided(world, history).left == ()
+    assert (clone / "sub" / "config").read_bytes() == b"new"
+    assert not (clone / "sub").is_symlink()
+    assert (clone / ".git" / "config").read_text() != "new"
 
 
 def test_only_repositories_of_the_setting_are_cloned(world: World) -> None:
