@@ -19,7 +19,7 @@ from acp_adapter.listening.users import FILE_NAME, Token, TokenFile, User, Users
 from engine import Settings, load_settings
 from engine.core.errors import InvalidRequestError
 from engine.core.installation import extra_command
-from engine.core.settings import SETTINGS
+from engine.core.settings import given_variables
 from engine.core.web_access import LOOPBACK, Names
 from engine.runtime.ray_cluster import LOCAL_CLUSTER, authenticate, check_installed
 from engine.runtime.system.addresses import AddressError, parsed_address
@@ -82,8 +82,7 @@ def serve(options: argparse.Namespace, overrides: Mapping[str, str | None]) -> i
     if tls is None and not address.is_loopback:
         sys.stderr.write(NO_ENCRYPTION.format(host=address.host))
     names = Names(tuple(dict.fromkeys((*LOOPBACK, *address.names, *options.allow_host))))
-    given = {row.variable: overrides.get(row.name) or os.environ.get(row.variable) for row in SETTINGS}
-    variables = {name: value for name, value in given.items() if value is not None}
+    variables = given_variables(os.environ, overrides)
     try:
         placement = _placement(options, settings, variables)
     except (InvalidRequestError, PlacementError, UsersError) as error:

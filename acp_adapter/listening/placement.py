@@ -45,6 +45,7 @@ MOST_ASKS: Final = 12
 """Questions in a row that a host may leave without an answer."""
 _STATE_VARIABLE: Final = "REWINDOW_STATE_DIR"
 _TENANT_VARIABLE: Final = "REWINDOW_TENANT"
+_SERVED_VARIABLE: Final = "REWINDOW_SERVED"
 _SERVICES_VARIABLE: Final = "PGSERVICEFILE"
 _USERS_FOLDER: Final = "users"
 _MOST_ANSWERS: Final = 1_000
@@ -306,7 +307,7 @@ class LocalProcesses:
         environ = {name: value for name, value in self._environ.items() if not name.startswith(_OWN_VARIABLES)}
         # Else libpq looks for a service in the user's home first, and sends the password where the user wants.
         services = {_SERVICES_VARIABLE: environ.get(_SERVICES_VARIABLE) or os.devnull}
-        return {**environ, **services, _STATE_VARIABLE: str(own), _TENANT_VARIABLE: user.name}
+        return {**environ, **services, _SERVED_VARIABLE: "1", _STATE_VARIABLE: str(own), _TENANT_VARIABLE: user.name}
 
     def find(self, user: str) -> LocalHost | None:
         """Return the host of the user with that name, if it runs."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
@@ -178,28 +178,40 @@ class Setting(Struct, frozen=True):
     """Whether no error quotes the value, and a value with a password is taken from the environment alone."""
     is_quoted: bool = True
     """Whether errors quote the value."""
+    is_of_server: bool = False
+    """Whether it is decided for all users of a server: with SERVED, a user's config file has no say in it."""
 
     @property
     def variable(self) -> str:
         return f"REWINDOW_{self.name.upper()}"
 
 
+SERVED: Final = "REWINDOW_SERVED"
+"""A variable that is set for the agents of a server's users: its keys must not go where a user's config file says."""
 SETTINGS: Final = (
-    Setting("state_dir", lambda text: Path(text).expanduser(), "DIR", "where sessions are kept"),
+    Setting("state_dir", lambda text: Path(text).expanduser(), "DIR", "where sessions are kept", is_of_server=True),
     Setting(
         "store",
         _store,
         "sqlite|ADDRESS",
         "the database of sessions: in `state_dir`, or PostgreSQL at `postgresql://USER@HOST/DATABASE`",
         may_have_password=True,
+        is_of_server=True,
     ),
-    Setting("tenant", _tenant, "NAME", "whose sessions to use in a PostgreSQL store that several people share"),
+    Setting(
+        "tenant",
+        _tenant,
+        "NAME",
+        "whose sessions to use in a PostgreSQL store that several people share",
+        is_of_server=True,
+    ),
     Setting(
         "workspaces",
         _repositories,
         "DIR=REPOSITORY",
         "directories whose sessions each get a clone of a git repository: `/work/app=https://git.example/app.git#main`",
         is_quoted=False,
+        is_of_server=True,
     ),
     Setting("model", str, "MODEL", "`direct`, `provider:PROVIDER:MODEL`, or `scripted:FILE` for replies from a file"),
     Setting("models", _names, "MODELS", "more models to choose from in a session, written as in `model`"),
@@ -302,24 +314,39 @@ def load_settings(environ: Mapping[str, str], overrides: Mapping[str, str | None
     Raises:
         InvalidRequestError: a value or the config file is invalid; the message names it.
     """
-    from_file = _config_file(environ)
     values: dict[str, Any] = {"state_dir": default_state_dir(environ), "sandbox": _USERS_SANDBOX}
+    for option, source, text in _given(environ, overrides or {}):
+        try:
+            values[option.name] = option.parse(_as_text(text))
+        except (ValueError, RuntimeError) as error:
+            quoted = f" {text!r}" if option.is_quoted and not option.may_have_password else ""
+            raise InvalidRequestError(f"{source} has an invalid value{quoted}: {error}") from None
+        if option.may_have_password and source != option.variable:
+            _refuse_password(source, values[option.name])
+    return Settings(**values)
+
+
+def given_variables(environ: Mapping[str, str], overrides: Mapping[str, str | None]) -> dict[str, str]:
+    """Return all settings that are given anywhere, as variables for a program that runs elsewhere.
+
+    Arguments and errors as `load_settings`.
+    """
+    return {option.variable: _as_text(text) for option, _, text in _given(environ, overrides)}
+
+
+def _given(environ: Mapping[str, str], overrides: Mapping[str, str | None]) -> Iterator[tuple[Setting, str, object]]:
+    """Yield the settings that are given, with where, and the value."""
+    from_file = _config_file(environ)
     for option in SETTINGS:
+        is_refused = option.is_of_server and SERVED in environ
         for source, text in (
-            (f"--{option.name.replace('_', '-')}", (overrides or {}).get(option.name)),
+            (f"--{option.name.replace('_', '-')}", overrides.get(option.name)),
             (option.variable, environ.get(option.variable)),
-            (f"{option.name} in {config_path(environ)}", from_file.get(option.name)),
+            (f"{option.name} in {config_path(environ)}", None if is_refused else from_file.get(option.name)),
         ):
             if text:
-                try:
-                    values[option.name] = option.parse(_as_text(text))
-                except (ValueError, RuntimeError) as error:
-                    quoted = f" {text!r}" if option.is_quoted and not option.may_have_password else ""
-                    raise InvalidRequestError(f"{source} has an invalid value{quoted}: {error}") from None
-                if option.may_have_password and source != option.variable:
-                    _refuse_password(source, values[option.name])
+                yield option, source, text
                 break
-    return Settings(**values)
 
 
 def _refuse_password(source: str, address: str) -> None:

@@ -19,7 +19,8 @@ from typing import Final, NamedTuple
 
 from ..core.errors import InvalidRequestError
 from ..core.repositories import Repository, is_branch
-from ..files.safe_open import search_path
+from ..files.safe_open import search_path, trusted_paths
+from ..log.secrets import allowed_variables
 
 SECONDS: Final = 600.0
 """How long a clone may take."""
@@ -38,8 +39,11 @@ _VARIABLES: Final = {
     "LC_ALL": "C",
 }
 _SSH: Final = "GIT_SSH_COMMAND"
-_KEPT: Final = (_SSH, "GIT_SSH", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_SSL_CAINFO")
-"""Variables of git that say how to reach a server. Others would name another repository."""
+_KEPT: Final = (
+    _SSH, "GIT_SSH", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_SSL_CAINFO",
+    "SSH_AUTH_SOCK", "SSH_AGENT_PID", "DBUS_SESSION_BUS_ADDRESS",
+)  # fmt: skip
+"""Variables that say how to reach a server and its credentials. Others of git would name another repository."""
 _BEGINNINGS: Final = ("fatal: ", "error: ", "ERROR: ")
 
 
@@ -104,8 +108,10 @@ class _Git:
         if program is None:
             raise GitError(NO_GIT)
         self._command = [program, *(word for option in _OPTIONS for word in ("-c", option))]
-        own = {name: value for name, value in environ.items() if not name.startswith("GIT_") or name in _KEPT}
-        self._environ = {_SSH: "ssh -o BatchMode=yes -o ConnectTimeout=30", **own, **_VARIABLES, "PATH": path}
+        # No others: the configuration of git may run programs of the user, who need not know the keys of a server.
+        own = {**allowed_variables(environ), **{name: environ[name] for name in _KEPT if name in environ}}
+        trusted = trusted_paths(own, (os.path.dirname(place),))
+        self._environ = {_SSH: "ssh -o BatchMode=yes -o ConnectTimeout=30", **trusted, **_VARIABLES, "PATH": path}
         self._until = time.monotonic() + SECONDS
 
     def run(self, *arguments: str, may_fail: bool = False) -> str | None:

@@ -95,6 +95,7 @@ async def test_python_reads_no_file_of_a_user_before_it_has_given_up_root(
     assert told.decode() == repr([account.pw_uid, account.pw_dir, 1, os.devnull])
     assert environ[0].get("HOME") == os.environ.get("HOME")
     assert account.pw_dir not in environ[0].values()
+    assert environ[0]["REWINDOW_SERVED"] == "1"
 
 
 @pytest.fixture

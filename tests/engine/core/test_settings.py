@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from acp_adapter.listening.placement import _SERVED_VARIABLE
 from engine.core.errors import InvalidRequestError
-from engine.core.settings import SETTINGS, Setting, hidden_names, load_settings
+from engine.core.settings import SERVED, SETTINGS, Setting, given_variables, hidden_names, load_settings
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "configuration.md"
 
@@ -32,6 +33,36 @@ def test_the_command_line_wins_over_the_environment_over_the_file(tmp_path: Path
     )
     settings = load_settings(variables, {"max_rounds": "5", "model": None})
     assert (settings.max_rounds, settings.model, settings.python) == (5, "b", "p")
+
+
+OF_USER = """
+model = 'a'
+store = 'postgresql://ann@ann.example/mine'
+tenant = 'bob'
+state_dir = '/home/bob'
+workspaces = '/work=https://ann.example/x.git'
+"""
+
+
+def test_the_config_file_of_a_servers_user_decides_nothing_of_the_server(tmp_path: Path) -> None:
+    variables = environ(tmp_path, OF_USER, **{SERVED: "1", "REWINDOW_TENANT": "ann"})
+    settings = load_settings(variables)
+    assert (settings.model, settings.store, settings.tenant, settings.workspaces) == ("a", "sqlite", "ann", ())
+    assert settings.state_dir == Path("/home/x/.local/state/rewindow")
+    del variables[SERVED]
+    assert load_settings(variables).store == "postgresql://ann@ann.example/mine"
+    assert _SERVED_VARIABLE == SERVED
+
+
+def test_all_settings_that_are_given_become_variables(tmp_path: Path) -> None:
+    config = "model = 'a'\nmax_rounds = 3\nmodels = ['b', 'c']\npython = 'p'"
+    given = given_variables(environ(tmp_path, config, REWINDOW_MAX_ROUNDS="4"), {"python": "q", "tenant": None})
+    assert given == {
+        "REWINDOW_MODEL": "a",
+        "REWINDOW_MODELS": "b,c",
+        "REWINDOW_PYTHON": "q",
+        "REWINDOW_MAX_ROUNDS": "4",
+    }
 
 
 @pytest.mark.parametrize(

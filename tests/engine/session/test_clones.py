@@ -262,6 +262,19 @@ async def test_no_hook_and_no_other_repository_of_the_environment_is_used(world:
     assert not (tmp_path / "ran").exists()
 
 
+async def test_programs_in_the_configuration_of_git_get_no_keys(world: World, tmp_path: Path) -> None:
+    world.origin.push({".gitattributes": "*.txt filter=x\n"})
+    configuration = tmp_path / "gitconfig"
+    configuration.write_text(f'[filter "x"]\n\tsmudge = "env > {tmp_path}/got; cat"\n')
+    keys = {"OPENAI_API_KEY": "sk-4711", "PGPASSWORD": "pw-4711", "ANYTHING": "any-4711"}
+    named = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": str(configuration), "SSH_AUTH_SOCK": "/agent"}
+    async with world.sessions(**named, **keys) as sessions:
+        await sessions.create(str(world.place))
+    got = (tmp_path / "got").read_text()
+    assert "4711" not in got
+    assert "SSH_AUTH_SOCK=/agent" in got
+
+
 async def test_an_empty_repository_is_refused(world: World) -> None:
     shutil.rmtree(world.origin.path)
     world.origin.path.mkdir()
