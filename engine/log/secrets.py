@@ -45,7 +45,7 @@ _HEADERS: Final = re.compile(r"OTEL_.*HEADERS", re.IGNORECASE)
 """The variables with headers of telemetry."""
 _NAMED_PART: Final = re.compile(r"\A[\w.@+-]+[:=]\s*(.+)\Z")
 """What follows a name in a value, such as `user:KEY`, `token=KEY` or `X-Token: KEY`."""
-_BETWEEN_PIECES: Final = re.compile(r"[;,\s]+")
+_BETWEEN_PIECES: Final = re.compile(r"[;,\s|&()<>]+")
 """Between the keys of a list, the fields of a connection string, and lines of variables."""
 _NAMED_PIECE: Final = re.compile(r"([\w.@+-]+)[:=](?!//)(=*[^=].*)")
 _QUOTES: Final = ("'", '"')
@@ -217,15 +217,18 @@ def _named_in_headers(value: str) -> Iterable[str]:
             yield from dict.fromkeys((text, _unquoted(text)))
 
 
-def _pieces(value: str, is_secret: re.Pattern[str]) -> Iterable[str]:
-    """Yield the keys in a list, in a connection string (`User=me;Password=KEY`), and in lines of variables."""
+def _pieces(value: str, is_secret: re.Pattern[str], *, only_named: bool = False) -> Iterable[str]:
+    """Yield the keys in a list, in a connection string (`User=me;Password=KEY`), and in lines of variables.
+
+    With `only_named`, what looks like a key but has no name that does is left out.
+    """
     for piece in _BETWEEN_PIECES.split(value.strip()):
         name, text = "", piece.strip("".join(_QUOTES))
         while named := _NAMED_PIECE.fullmatch(text):
             name, text = named[1], named[2].strip("".join(_QUOTES))
-            if (is_secret.match(name) or is_token(text)) and not _is_plain(text):
+            if (is_secret.match(name) or (is_token(text) and not only_named)) and not _is_plain(text):
                 yield text
-        if not name and is_token(text) and not _is_plain(text):
+        if not name and not only_named and is_token(text) and not _is_plain(text):
             yield text
 
 
@@ -283,10 +286,12 @@ def command_line_secrets(words: Sequence[str], environ: Mapping[str, str], more_
         more_names: patterns of secret names from the configuration, as in `find_secrets`.
     """
     names = (*more_names, *_HEADER_NAMES)
+    is_secret = _matcher((*SECRET_NAMES, *_configured(names)[0]))
     found: list[str] = []
     for option, following in _pairs(words):
         for name, value in _named(option, following):
             found += find_secrets({_variable_name(name): value}, names).values
+        found += _pieces(option, is_secret, only_named=True)
         if option in _VARIABLE_OPTIONS and (variable := _ASSIGNMENT.fullmatch(following)):
             # A variable given by hand counts as secret, whatever its name.
             server = StdioServer(name="", command="", env={variable[1]: variable[2]})
@@ -312,8 +317,10 @@ def _pairs(words: Sequence[str], depth: int = 0) -> Iterator[tuple[str, str]]:
 
 
 def _words_of(text: str) -> list[str]:
+    words = shlex.shlex(text, posix=True, punctuation_chars=True)
+    words.whitespace_split, words.commenters = True, ""
     try:
-        return shlex.split(text)
+        return list(words)
     except ValueError:
         return text.split()
 

@@ -234,12 +234,21 @@ class Needles:
         return any(map(data.__contains__, self._cores[: bisect_right(self._sizes, len(data))]))
 
     def have_part(self, data: bytes) -> bool:
-        """Return whether a word of SHORTEST bytes or more is a part of a form."""
-        return any(word in self._joined for word in _WORD.findall(data))
+        """Return whether a word of SHORTEST bytes or more, or any 2 * SHORTEST - 1 bytes, are a part of a form."""
+        return any(word in self._joined for word in _WORD.findall(data)) or any(
+            data[at : at + SHORTEST] in self._blocks for at in range(len(data) - SHORTEST + 1)
+        )
 
     @cached_property
     def _joined(self) -> bytes:
         return b"\0".join(self._whole)
+
+    @cached_property
+    def _blocks(self) -> frozenset[bytes]:
+        """The blocks of the forms, one after the other: a part of 2 * SHORTEST - 1 bytes has a whole one."""
+        return frozenset(
+            form[at : at + SHORTEST] for form in self._whole for at in range(0, len(form) - SHORTEST + 1, SHORTEST)
+        )
 
     def found(self, reading: Reading) -> Iterator[Span]:
         """Yield where forms are in the original."""

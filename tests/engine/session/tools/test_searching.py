@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -367,6 +368,34 @@ def test_a_search_that_finds_some_lines_of_a_secret_shows_none_of_them(tmp_path:
     texts = {text for _, _, text, *_ in found["matches"]}
     assert texts <= {"KEY:", "***", "SOME Zq7R of another"}
     assert "***" in texts
+
+
+LONG_KEY = "".join(f"{n:02d}Zq+k/W{chr(97 + n)}xY" for n in range(24))
+
+
+@pytest.mark.parametrize(
+    ("before", "spelled"),
+    [
+        ("+", str),
+        ("-", str),
+        ("12:", str),
+        ("notes/a.txt:7:", str),
+        ("\x1b[32m", str),
+        ("> ", str),
+        ("", lambda line: line.replace("+", "%2B").replace("/", "%2F")),
+    ],
+)
+def test_a_search_finds_no_part_of_a_secret_behind_marks(
+    tmp_path: Path, before: str, spelled: Callable[[str], str]
+) -> None:
+    lines = [LONG_KEY[at : at + 40] for at in range(0, len(LONG_KEY), 40)]
+    files(tmp_path, {"a": "KEY:\n" + "".join(f"{before}{spelled(line)}\n" for line in lines) + "end\n"})
+    here, redactor = workspace(tmp_path), Redactor([LONG_KEY])
+    here.hide, here.may_tell_part = redactor.hidden_lines, redactor.may_tell_part
+    assert "Zq" not in "".join(redactor.hidden_lines((tmp_path / "a").read_text()).values())
+    found = answer(here, "grep", pattern="05Zq|KEY:|end")
+    assert len(found["matches"]) == 3
+    assert "Zq" not in str(found)
 
 
 def test_a_part_of_a_secret_is_hidden_if_the_file_is_another_one_by_now(tmp_path: Path) -> None:
