@@ -225,6 +225,23 @@ def logged(*events: Event) -> tuple[EventLog, Timeline]:
     return log, timeline
 
 
+def test_a_statement_of_a_models_call_was_asked_for() -> None:
+    call = ToolCallId("called")
+    _, timeline = logged(
+        ToolCall(tool_call_id=call, tool="python", arguments="{}"),
+        replace(recorded("a", 1), tool_call_id=call),
+        recorded("b", 2),
+        recorded("a", 1),
+    )
+    assert [cell.asked for cell in timeline.cells] == [False, False]
+    _, timeline = logged(
+        ToolCall(tool_call_id=call, tool="python", arguments="{}"),
+        replace(recorded("a", 1), tool_call_id=call),
+        recorded("b", 2),
+    )
+    assert [cell.asked for cell in timeline.cells] == [True, False]
+
+
 def test_statement_reads_its_events_from_the_log() -> None:
     log, timeline = logged(
         recorded("a", 1),

@@ -12,6 +12,7 @@ import xxhash
 from engine.core.execution import DIRECTORY, LINK, ExceptionInfo
 from engine.core.ids import ExecutionId, ToolCallId
 from engine.core.plain_data import argument_digest
+from engine.core.programs import CommandOutcome
 from engine.core.toolbox import RECALL_FILE
 from engine.log.events.execution import FileWritten
 from engine.log.file_history import ActOnFile
@@ -22,6 +23,7 @@ from engine.session.tool_records import (
     Entry,
     FileState,
     RecordedAnswers,
+    command_event,
     directories_and_links,
     file_state,
     link_state,
@@ -119,3 +121,11 @@ def test_a_recorded_file_is_recalled_as_before_its_write_and_then_as_after_it() 
     assert answers.take(request) == (EffectAnswer(value=None), Reading(path="/w/a", digest="digest", value=None))
     assert recalled("/w/a", content=True) == {"content": b"new"}
     assert recalled("/w/a", content=False) == {"content": b""}
+
+
+def test_the_record_of_a_command_says_how_it_ended() -> None:
+    outcome = CommandOutcome(signal=9, timed_out=True, reason="why", seconds=1.5)
+    ended = command_event(ToolCallId("c"), ExecutionId("e"), "/w", outcome)
+    assert (ended.tool_call_id, ended.execution_id, ended.cwd) == ("c", "e", "/w")
+    assert (ended.code, ended.signal, ended.timed_out, ended.reason, ended.time_ms) == (None, 9, True, "why", 1500)
+    assert command_event(ToolCallId("c"), ExecutionId("e"), "/w", CommandOutcome(code=3)).code == 3
