@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from engine.core.errors import SessionReadOnlyError, StoreBusyError, StoreError
+from engine.core.errors import LeaseLostError, SessionReadOnlyError, StoreBusyError, StoreError
 from engine.core.ids import MAIN_BRANCH, BranchId, ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
 from engine.log.event_log import BLOCK, NEWEST, EventLog
 from engine.log.events import Event
@@ -137,6 +137,17 @@ async def test_a_failed_commit_makes_the_session_read_only_for_everybody() -> No
         await journal.durable(Seq(0))
     with pytest.raises(SessionReadOnlyError, match="disk full"):
         journal.write(event(1))
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+async def test_only_a_lost_lease_means_that_another_process_took_over(is_lost: bool) -> None:
+    journal = Journal(HeldStore(), SessionId("s"))
+    journal.committed(Seq(-1), LeaseLostError(None, 10.0) if is_lost else OSError("disk full"))
+    if not is_lost:
+        journal.close()
+    with anyio.fail_after(SECONDS):
+        assert await journal.taken_over() is is_lost
+    assert journal.is_taken_over is is_lost
 
 
 async def test_what_was_loaded_counts_as_durable() -> None:
