@@ -45,6 +45,8 @@ _RESTARTS_EVERY: Final = 30
 _MANY: Final = 8
 """Files that one statement writes while operations below their directory fail."""
 _ORDINARY_EVERY: Final = 3
+_OFTEN: Final = ("rewind", "rewind", "two")
+"""Acts that change several files; they are hit more often than others."""
 _NEEDS_FILE: Final = ("over", "two", "own", "remove", "undo")
 _MOST_MESSAGES: Final = 12
 """A client receives a little fewer in most acts."""
@@ -98,8 +100,9 @@ def _command(world: World, _latest: str) -> Act:
 
 
 def _rewind(world: World, _latest: str) -> Act:
-    last = len(world.expected.after) - 1
-    return Act(f"/rewind {last - 1}", "rewind", target=last - 1)
+    """To an earlier statement, so that several files go back."""
+    target = max(0, len(world.expected.after) - 4)
+    return Act(f"/rewind {target}", "rewind", target=target)
 
 
 def _edit(world: World, _latest: str) -> Act:
@@ -146,9 +149,9 @@ _WHAT: Final[Mapping[Kind, Sequence[str]]] = {
 
 
 def points(kind: Kind, count: int, seed: int) -> list[Point]:
-    """Points for so many faults: each act and each fault equally often, and evenly spread over the act."""
+    """Points for so many faults: each act and each fault in turn, and evenly spread over the act."""
     chance = random.Random(seed)
-    acts = SCENARIO if kind in ("disk", "kill", "wire") else ("all",)
+    acts = (*SCENARIO, *_OFTEN) if kind in ("disk", "kill", "wire") else ("all",)
     pairs = [(act, what) for act in acts for what in _WHAT[kind]]
     chance.shuffle(pairs)
     rounds = -(-count // len(pairs))

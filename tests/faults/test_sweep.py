@@ -14,10 +14,10 @@ from tests.faults.world import updates_of
 
 
 def test_points_are_spread_over_each_act() -> None:
-    found = points("kill", 10 * 3 * len(SCENARIO), seed=1)
+    found = points("kill", 10 * 3 * 15, seed=1)
     times = Counter((point.act, point.what) for point in found)
     assert {act for act, _ in times} == set(SCENARIO)
-    keeper = [point.progress for point in found if (point.act, point.what) == ("rewind", "keeper")]
+    keeper = [point.progress for point in found if (point.act, point.what) == ("fork", "keeper")]
     assert len({int(progress * len(keeper)) for progress in keeper}) == len(keeper) > 1
     assert points("kill", 30, seed=1) == points("kill", 30, seed=1) != points("kill", 30, seed=2)
 
