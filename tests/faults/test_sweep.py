@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from tests.faults.filesystem import why_not
 from tests.faults.judge import Message
 from tests.faults.sweep import SCENARIO, Point, lose, measured, points, rounds_of, sweep
-from tests.faults.world import updates_of
+from tests.faults.world import World, updates_of
 
 
 def test_points_are_spread_over_each_act() -> None:
@@ -39,6 +40,17 @@ def test_progress_of_statements_that_run_again_is_not_part_of_the_story() -> Non
         update("call_2", title="Run statement 1", status="completed"),
     ]
     assert [each["toolCallId"] for each in updates_of("ses", messages)] == ["call_2"]
+
+
+def test_only_the_message_that_was_arriving_may_be_lost(tmp_path: Path) -> None:
+    def chunk(message: str) -> Message:
+        return {"sessionUpdate": "agent_message_chunk", "messageId": message}
+
+    world = World(tmp_path, random.Random(0), None)
+    shown = [chunk("msg_1"), chunk("msg_2")]
+    assert world.without_lost(shown, []) == shown
+    later = [*shown, chunk("msg_3")]
+    assert world.without_lost(later, [{"message_id": "msg_3"}]) == [chunk("msg_1"), chunk("msg_3")]
 
 
 @pytest.fixture(scope="module")

@@ -196,6 +196,8 @@ class World:
         self._act = Act("")
         """The latest one."""
         self._is_acknowledged = False
+        self._lost: set[str | None] = set()
+        """Messages that were still arriving when a fault came."""
         self.may_be_swept = False
         """Whether a removal may have failed since the agent started: the next start removes what was left."""
         self.agent: Recorded
@@ -483,7 +485,7 @@ class World:
         verdict, logs = self.logs()
         evidence = Evidence(
             prompts=[prompt for _, prompt in self.prompts],
-            updates=updates_of(self.session, before),
+            updates=self.without_lost(updates_of(self.session, before), logs.get(self.session, [])),
             replays=replays,
             log=logs.get(self.session, []),
             database=verdict,
@@ -497,6 +499,14 @@ class World:
         if self._act.kind in ("fork", "delete"):  # because what it has done is not known yet
             return wrong
         return [*wrong, *violations(self._others(logs), ["sessions"])]
+
+    def without_lost(self, updates: Sequence[Message], log: Sequence[Message]) -> list[Message]:
+        """The updates without messages that were still arriving at an earlier fault. The latest one may be another."""
+        kept = [each for each in updates if each.get("messageId") not in self._lost]
+        chunks = [each for each in kept if each["sessionUpdate"] == "agent_message_chunk"]
+        latest = list(dict.fromkeys(each.get("messageId") for each in chunks))[-1:]
+        self._lost |= {*latest} - {event.get("message_id") for event in log}
+        return kept
 
     def last_look(self) -> list[str]:
         """After the end of the agent: leftovers, and secrets in all that was stored, sent or printed."""
