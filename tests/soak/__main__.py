@@ -74,9 +74,12 @@ def run(
                 "agent": (agent.process.pid, folder / "agent" / "state"),
                 "server": (server.process.pid, folder / "server" / "state"),
             }
-            _work(
-                measured, [*((user, turns) for user in users), *((each, calls) for each in callers)], programs, seconds
-            )
+            try:
+                workers = [*((user, turns) for user in users), *((each, calls) for each in callers)]
+                _work(measured, workers, programs, seconds)
+            finally:
+                for caller in callers:
+                    caller.close()
         log = {
             **_growth(_of_agent(folder, variables, sessions), "agent", max(1, measured.turns)),
             **_growth(_of_server(folder), "server", max(1, measured.calls)),

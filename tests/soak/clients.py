@@ -10,7 +10,7 @@ import re
 import subprocess
 import threading
 from collections.abc import Sequence
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any, Final
 
@@ -180,19 +180,31 @@ class WebClient:
         if self._is_old:
             self._connection.request("DELETE", self._path, headers=self._headers({}))
             self._connection.getresponse().read()
+        self.close()
+
+    def close(self) -> None:
         self._connection.close()
 
     def _send(self, message: Message) -> Message:
         body = json.dumps({"jsonrpc": "2.0", **message})
-        self._connection.request("POST", self._path, body, self._headers(message))
-        response = self._connection.getresponse()
-        data = response.read()
+        response, data = self._exchanged(body, self._headers(message))
         if response.status >= 300:
             raise FailedError(f"{message} was answered with status {response.status}: {data!r:.200}")
         self._session = response.getheader("Mcp-Session-Id", self._session)
         lines = data.decode().splitlines() if data else []
         events = [line.removeprefix("data: ") for line in lines if line.startswith(("data: {", "{"))]
         return json.loads(events[-1]) if events else {}
+
+    def _exchanged(self, body: str, headers: dict[str, str]) -> tuple[HTTPResponse, bytes]:
+        # A server closes a connection that was idle for some seconds; another one is made at the next request.
+        for _ in range(2):
+            try:
+                self._connection.request("POST", self._path, body, headers)
+                response = self._connection.getresponse()
+                return response, response.read()
+            except (ConnectionError, HTTPException):
+                self.close()
+        raise FailedError("the server closed two connections without an answer")
 
     def _headers(self, message: Message) -> dict[str, str]:
         headers = {

@@ -140,6 +140,10 @@ class Caller:
             self._measured.timed(f"MCP: {kind}", kinds[kind])
             number += 1
 
+    def close(self) -> None:
+        """Close the connection; the server keeps what it has of the client."""
+        self._client.close()
+
     def _kinds(self, number: int) -> dict[str, Callable[[], Any]]:
         name, path = self._name, f"a{number % model.FEW}.py"
         return {
