@@ -105,7 +105,7 @@ def _diffs() -> None:
 
 def _gitignore() -> None:
     def wrong(segment: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda text: f"{segment(text)}(" if "[:" in text else segment(text)
+        return lambda text: segment(text)[1 << 20] if "[^" in text else segment(text)
 
     _instead(ignore_files, "_segment", wrong)
 

@@ -46,6 +46,8 @@ def warm_up_end(work: Sequence[float], least: float = 0.0) -> float:
 
 def blocks(work: Sequence[float], values: Sequence[float], least: float = 0.0) -> list[tuple[float, float]]:
     """Return the medians of the blocks after the warm-up, which takes at least so much work."""
+    if not work:
+        return []
     first = warm_up_end(work, least)
     counted = [(at, value) for at, value in zip(work, values, strict=True) if at >= first]
     number = min(BLOCKS, len(counted))

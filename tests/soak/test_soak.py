@@ -1,8 +1,7 @@
-"""The judge of a soak notices what grows, and a run notices a leak in a real program."""
+"""The judge of a soak notices what grows. `python -m tests.soak --plant descriptor` shows it with real programs."""
 
 from __future__ import annotations
 
-import os
 import random
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.__main__ import run
 from tests.soak.report import judge, table, write
 from tests.soak.slopes import Allowed, grows, slope
 from tests.soak.work import Measured
@@ -67,8 +65,9 @@ def test_growth_that_the_log_explains_is_allowed() -> None:
 
 
 def test_too_few_samples_have_no_slope() -> None:
-    with pytest.raises(ValueError, match="too few"):
-        slope([1.0, 2.0, 3.0], [1.0, 2.0, 3.0])
+    for values in ([], [1.0, 2.0, 3.0]):
+        with pytest.raises(ValueError, match="too few"):
+            slope(values, values)
 
 
 @pytest.mark.parametrize(
@@ -111,15 +110,3 @@ def test_results_are_tables_and_charts(tmp_path: Path) -> None:
     assert [line.get("stroke") for line in lines].count("#c62828") == 1
     assert len(lines) == 7
     assert "| agent: descriptors | 2" in table(verdicts)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can measure programs that hide their memory")
-@pytest.mark.parametrize("plant", [None, "descriptor"])
-def test_a_run_notices_a_leak(plant: str | None, tmp_path: Path) -> None:
-    found, verdicts = run(tmp_path, 20.0, turns=30, calls=20, plant=plant, checkpoints=False)
-    assert found.wrong == []
-    assert {"turn: bash", "MCP: run"} <= set(found.latencies)
-    judged = {each.name: each.is_wrong for each in verdicts if each.name.endswith("descriptors")}
-    assert judged["agent: descriptors"] == (plant is not None)
-    assert judged["server: descriptors"] == (plant is not None)
