@@ -6,8 +6,10 @@ is read again is the same, both halves of a stream are read like the whole, what
 
 from __future__ import annotations
 
+import atexit
 import io
 import json
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -333,6 +335,7 @@ def gitignore(data: bytes) -> None:
 @cache
 def _directory() -> Path:
     directory = Path(tempfile.mkdtemp(prefix="rewindow-fuzz-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
     (directory / ".git").mkdir()
     return directory
 
