@@ -27,6 +27,7 @@ from engine.log.file_history import (
     reversed_,
     rewound_lines,
     stages,
+    written,
 )
 
 E = ExecutionId("ex")
@@ -129,6 +130,22 @@ def set_mode(path: str, mode: object, status: str = "ok", tool: str = "chmod") -
         ToolCall(tool_call_id=call, tool=tool, arguments=arguments, parent_id=ToolCallId("c")),
         ToolResult(tool_call_id=call, status=cast("Any", status), text="", parent_id=ToolCallId("c")),
     ]
+
+
+def test_last_contents_of_files_are_where_a_session_left_them() -> None:
+    events = (
+        *(wrote("a", "1", "2"), wrote("a", "2", "3"), *set_mode("a", 0o755), wrote("same", "1", "2")),
+        *(wrote("same", "2", "1"), wrote("gone", "1", ""), wrote("new/b", "", "1"), wrote("new", "", DIRECTORY)),
+    )
+    found = [(file.path, file.present_digest, file.wanted_digest, file.wanted_mode) for file in written(events)]
+    assert found == [
+        ("new", "", DIRECTORY, None),
+        ("a", "1", "3", 0o755),
+        ("new/b", "", "1", None),
+        ("gone", "1", "", None),
+    ]
+    back = Rewound(statement=0, restored=restorable(events[:2]).files)
+    assert written((*events[:2], back)) == []
 
 
 def test_permissions_set_by_a_statement_are_expected() -> None:
