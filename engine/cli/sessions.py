@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -148,7 +149,7 @@ def delete(
             try:
                 opened.delete(session_id)
                 Scratch(settings().state_dir, session_id).remove()
-                remove_clone(settings(), session_id)
+                remove_clone(settings(), os.environ, session_id)
                 typer.echo(f"deleted {session_id}")
             except EngineError as error:
                 failed = True
@@ -200,7 +201,7 @@ def gc(
             return
         done = opened.collect(limit)
         sweep(settings().state_dir, lambda: {row.session_id for row in opened.rows()})
-        clones = sweep_clones(settings(), lambda: {row.session_id for row in opened.rows()})
+        clones = sweep_clones(settings(), os.environ, lambda: {row.session_id for row in opened.rows()})
     for session_id in done.deleted:
         typer.echo(f"deleted {session_id}")
     for session_id in done.in_use:

@@ -45,6 +45,16 @@ from .git_clone import CheckedOut, GitError, clone
 from .putting_back import put_back
 
 FOLDER: Final = "clones"
+_OF_DATABASE: Final = (
+    "PGHOST",
+    "PGHOSTADDR",
+    "PGPORT",
+    "PGUSER",
+    "PGDATABASE",
+    "PGSERVICE",
+    "PGSERVICEFILE",
+    "PGSYSCONFDIR",
+)
 """The folder of records in the state directory."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _MODE: Final = 0o700
@@ -66,7 +76,7 @@ class Clones:
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self._repositories = settings.workspaces
         self._state_dir = os.path.realpath(settings.state_dir)
-        self._records = records_of(settings)
+        self._records = records_of(settings, environ)
         self._environ = environ
         self._locks: dict[SessionId, int] = {}
 
@@ -114,9 +124,8 @@ class Clones:
             if os.lstat(cwd).st_uid != os.geteuid():
                 raise InvalidRequestError(OTHERS.format(cwd))
             return None
-        earlier = [event for event in history if isinstance(event, WorkspaceCloned)]
+        # An imported log chooses no place, and no commit: that of a stranger's proposal can be fetched like any other.
         own = _since_import(history)
-        # An imported log does not choose a commit: that of a stranger's proposal can be fetched like any other.
         made = [event for event in own if isinstance(event, WorkspaceCloned)]
         last = made[-1] if made and _is_same(repository, made[-1]) else None
         new = os.path.join(repository.directory, f".{os.path.basename(cwd)}.new")
@@ -128,7 +137,7 @@ class Clones:
             back, left = 0, list[str]()
             real = os.path.realpath(cwd)
             if last is not None and blob_get is not None:
-                events = _relocated(own, {each.directory for each in earlier}, real)
+                events = _relocated(own, {each.directory for each in made}, real)
                 back, left = self._put_back(events, real, new, blob_get)
             _rename(new, cwd)
         except (OSError, GitError) as error:
@@ -282,23 +291,24 @@ def clone_lines(event: WorkspaceCloned | None, history: Iterable[Event] = ()) ->
 # --- removal ----------------------------------------------------------------------------------------------------------
 
 
-def records_of(settings: Settings) -> Path:
+def records_of(settings: Settings, environ: Mapping[str, str]) -> Path:
     """Return the directory with the records of clones for the sessions of the settings' store."""
-    store = f"{shown(settings.store)}\0{settings.tenant}"  # without a password, which may change
+    # Without a password, which may change, but with the variables by which libpq finds a database.
+    store = "\0".join((shown(settings.store), settings.tenant, *(environ.get(name, "") for name in _OF_DATABASE)))
     return Path(os.path.realpath(settings.state_dir)) / FOLDER / xxhash.xxh3_64_hexdigest(store.encode())
 
 
-def remove_clone(settings: Settings, session_id: SessionId) -> None:
+def remove_clone(settings: Settings, environ: Mapping[str, str], session_id: SessionId) -> None:
     """Remove the clone of a session that was deleted, if this machine has one. Raises nothing."""
-    _remove(records_of(settings) / _name_of(session_id))
+    _remove(records_of(settings, environ) / _name_of(session_id))
 
 
-def sweep_clones(settings: Settings, kept: Callable[[], Collection[SessionId]]) -> int:
+def sweep_clones(settings: Settings, environ: Mapping[str, str], kept: Callable[[], Collection[SessionId]]) -> int:
     """Remove the clones of sessions that are gone, unless a process uses them; return how many.
 
     `kept` returns the sessions in the store.
     """
-    records = records_of(settings)
+    records = records_of(settings, environ)
     try:
         found = os.listdir(records)  # first, because a new session is in the store before its clone is recorded
     except FileNotFoundError:

@@ -346,6 +346,15 @@ def test_an_imported_log_does_not_choose_the_commit(world: World) -> None:
     assert not (world.place / "ses_1" / ".envrc").exists()
 
 
+def test_directories_of_an_imported_log_are_no_clones_of_the_session(world: World, tmp_path: Path) -> None:
+    content = world.store.blob_put(b"new")
+    here = at_commit(world, world.origin.commit)
+    other = WorkspaceCloned(address=here.address, commit=here.commit, directory=str(tmp_path / "other"))
+    event = provided(world, (other, OthersWrote(by="import"), here, wrote(tmp_path / "other" / "sub" / "x", content)))
+    assert event.left == (str(tmp_path / "other" / "sub" / "x"),)
+    assert not (world.place / "ses_1" / "sub").exists()
+
+
 @pytest.mark.parametrize("made", ["sub", "sub/config", "sub/hooks/post-commit", "deep/sub/config", ".GIT/config"])
 def test_nothing_is_put_back_through_a_link_of_the_repository(world: World, made: str) -> None:
     (world.origin.copy / "sub").symlink_to(".git")
@@ -402,8 +411,9 @@ async def test_clones_of_sessions_that_are_gone_are_swept(world: World) -> None:
         used = (await sessions.create(str(world.place))).session_id
         world.store.delete(gone)
         elsewhere = Settings(state_dir=world.state, workspaces=(world.repository,), store="postgresql://u@h/d")
-        assert sweep_clones(elsewhere, set) == 0
-        assert sweep_clones(world.settings, lambda: {kept}) == 1
+        assert sweep_clones(elsewhere, {}, set) == 0
+        assert sweep_clones(world.settings, {"PGDATABASE": "other"}, set) == 0
+        assert sweep_clones(world.settings, {}, lambda: {kept}) == 1
         assert world.clones() == sorted((kept, used, "somebody's"))
-    assert sweep_clones(world.settings, lambda: {kept}) == 1
+    assert sweep_clones(world.settings, {}, lambda: {kept}) == 1
     assert world.clones() == sorted((kept, "somebody's"))
