@@ -74,7 +74,8 @@ lists results for other programs.
 
 ## Keys
 
-Reports and messages contain no keys. `***` replaces these values:
+Reports and messages contain no keys. A long text is cut before, so a part of a password with spaces, quotation marks,
+commas, semicolons, brackets or `|` may stay at the cut. `***` replaces these values:
 - of [environment variables whose names look secret](configuration.md#secrets)
 - of `--env`
 - of options, assignments, headers, URLs and JSON with secret names on the program's command line (`-- env API_KEY=x
