@@ -88,7 +88,7 @@ async def test_a_host_whose_actor_is_stopped_ends_and_is_replaced(server: Server
     os.kill(parent.pid, signal.SIGSTOP)
     try:
         with pytest.raises(TimeoutError):  # its handshake waits as long as the actor may take
-            async with over_websocket(server, token):
+            async with over_websocket(server, token, open_timeout=8):
                 pass
         await until(lambda: not host.is_running() or host.status() == psutil.STATUS_ZOMBIE)
         async with over_websocket(server, token) as again:
