@@ -2,7 +2,7 @@
 
 Owns the rule that only regular files are read or replaced and directories are listed, that neither blocks, and that all
 of them are inside the given roots. Must not know sessions, tools or nodes. Called by the worker's `Files` and its
-`open`, and by every file tool. 640 lines, because the proof below covers all of them.
+`open`, and by every file tool. Over 700 lines, because the proof below covers all of them.
 
 To resolve a path and then open the result takes two looks at the file system; if a link is swapped in between, the
 second leads outside. So a path is looked up once, and pinned (`pins`): that opens nothing (a pipe does not block, a

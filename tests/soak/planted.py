@@ -25,7 +25,7 @@ def main() -> int:
     import rewindow_startup  # noqa: PLC0415 -- it hides the process, before the engine is loaded
 
     sys.argv = [program, *arguments]
-    from engine.log.event_log import EventLog  # noqa: PLC0415
+    from engine.log.event_log import EventLog  # noqa: PLC0415 -- as above
 
     append = EventLog.append
 

@@ -14,10 +14,10 @@ from tests.soak.slopes import Allowed, grows, slope
 from tests.soak.work import Measured
 
 Series = Callable[[int, random.Random], float]
-FLAT: Series = lambda _, chance: 100 + chance.gauss(0, 10)  # noqa: E731
-RISING: Series = lambda n, chance: 100 + 0.5 * n + chance.gauss(0, 10)  # noqa: E731
-WARMING: Series = lambda n, chance: min(n, 30) + chance.gauss(0, 1)  # noqa: E731
-STEPS: Series = lambda n, _: 20 + n // 20  # noqa: E731
+FLAT: Series = lambda _, chance: 100 + chance.gauss(0, 10)  # noqa: E731 -- a shape in one line
+RISING: Series = lambda n, chance: 100 + 0.5 * n + chance.gauss(0, 10)  # noqa: E731 -- a shape in one line
+WARMING: Series = lambda n, chance: min(n, 30) + chance.gauss(0, 1)  # noqa: E731 -- a shape in one line
+STEPS: Series = lambda n, _: 20 + n // 20  # noqa: E731 -- a shape in one line
 
 
 def of(series: Series, samples: int = 180, seed: int = 1) -> list[float]:
