@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import Final, Literal
 
 import anyio
@@ -223,6 +224,7 @@ class Journal:
         self._end = asyncio.Event()
         """Set when it is closed, or another process has taken the session over."""
         self._subscriptions: list[Subscription] = []
+        self._is_together = False
 
     def opened_at(self, seq: Seq) -> None:
         """Take all events up to `seq` as durable: the session was loaded."""
@@ -236,7 +238,7 @@ class Journal:
         """
         if self._failure is not None:
             raise self._failure
-        waits = event.waits
+        waits = event.waits or self._is_together
         self._store.submit(self._session_id, event, waits=waits)
         if not waits:
             self._forget_timer()
@@ -244,6 +246,16 @@ class Journal:
             self._flushing = self._loop.call_later(_WAIT_SECONDS, self.flush)
         self._end_streams(event)
         self._waiting.append(event)
+
+    @contextmanager
+    def together(self) -> Generator[None]:
+        """Commit the events of the block in one transaction, so that a kill leaves all or none. Not for `await`."""
+        self._is_together = True
+        try:
+            yield
+        finally:
+            self._is_together = False
+            self.flush()
 
     def flush(self) -> None:
         """Start the commit of events that wait."""

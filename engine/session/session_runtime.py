@@ -176,7 +176,12 @@ class SessionRuntime:
         )
         self._replayer = Replayer(reruns, timeline=timeline, clock=parts.clock)
         self._head = Head(
-            log=log, timeline=timeline, view=parts.view, environment=self.environment, preparer=self._preparer
+            log=log,
+            journal=parts.journal,
+            timeline=timeline,
+            view=parts.view,
+            environment=self.environment,
+            preparer=self._preparer,
         )
         self._editing = Editing(reruns, timeline=timeline, store=parts.store, head=self._head)
         merger = Merger(parts.store, workspace, parts.redactor.storable)

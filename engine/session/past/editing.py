@@ -54,7 +54,7 @@ class Editing:
         self._head = head
 
     async def edit(self, request: EditRequest, active: ActiveRequest) -> ReplayReport:
-        """Make the branch and run the statements there. `active` appends its message after the move.
+        """Make the branch and run the statements there.
 
         Raises:
             InvalidRequestError: there is no such statement, or the source cannot run; nothing has changed.
@@ -70,9 +70,8 @@ class Editing:
         calls = {event.tool_call_id: event for event in self._runs.log.path if isinstance(event, ToolCall)}
         steps = [_Step(cell, past.get(cell.statement.index), calls.get(cell.statement.tool_call_id)) for cell in cells]
         run = _Edit(steps, request, self._runs, self._timeline, self._store)
-        branch = await self._head.branch_at(place, active)
-        active.append_message()
-        self._runs.log.append(EditBegun(first=first, last=last, statements=len(steps)))
+        begun = EditBegun(first=first, last=last, statements=len(steps))
+        branch = await self._head.branch_at(place, active, begun)
         ending = await self._carry_out(run, left, active)
         reached = None if ending[0] == "cancelled" else branch
         return report_of(request, (first, last), run, ending, reasons, reached)

@@ -97,20 +97,22 @@ class Head:
 
     The worker ends first, so its saved values are recorded before. The next use rebuilds the namespace from the new
     path. Then come BranchCreated (for a new branch), HeadMoved, the end of what the path leaves open (a run whose
-    statements go on elsewhere), and what still waits, announced again, because a PromptQueued is on one branch only. A
-    kill in between leaves a log whose active path `repair` can make whole.
+    statements go on elsewhere), what still waits, announced again, because a PromptQueued is on one branch only, and
+    the message that asked for the move. They are one transaction, so a kill leaves the head where it was, or all of it.
     """
 
     def __init__(
         self,
         *,
         log: EventLog,
+        journal: Journal,
         timeline: Timeline,
         view: ViewFold,
         environment: LiveEnvironment,
         preparer: Preparer,
     ) -> None:
         self._log = log
+        self._journal = journal
         self._timeline = timeline
         self._view = view
         self._environment = environment
@@ -144,28 +146,38 @@ class Head:
         last = next((event.index for event in reversed(branches.path(statements, found.name))), 0)
         return Destination(found.name, end_of(found, branches, self._log.events), last)
 
-    async def branch_at(self, end: Seq, request: ActiveRequest) -> BranchId:
-        """Make a branch that shares the active path before position `end`, and move to it."""
+    async def branch_at(self, end: Seq, request: ActiveRequest, begun: Event) -> BranchId:
+        """Make a branch that shares the active path before position `end`, and move to it. `begun` says what for."""
         branch = self._log.branches.next_name
-        await self.go(Destination(branch, end, 0), request, _nothing)
+        await self.go(Destination(branch, end, 0), request, _nothing, begun)
         return branch
 
     async def back_to(self, branch: BranchId, request: ActiveRequest) -> None:
         """Move to the end of a branch that was just left. Files stay as they are."""
         await self.go(self.end_of(branch), request, _nothing)
 
-    async def go(self, goal: Destination, request: ActiveRequest, before: Callable[[], Awaitable[T]]) -> T:
-        """Move there after `before` is done; return its result.
+    async def go(
+        self,
+        goal: Destination,
+        request: ActiveRequest,
+        before: Callable[[], Awaitable[T]],
+        begun: Event | None = None,
+    ) -> T:
+        """Move there after `before` is done, and append the message and `begun`; return the result of `before`.
 
         The worker has ended before `before`. Nothing is awaited after it.
         """
         async with self._environment.step, self._environment.ended():
             done = await before()
-            move_head(self._log, self._timeline, self._view, goal)
-            if goal.branch is not None:
-                for prompt in request.announcements():
-                    self._log.append(prompt)
-                self._preparer.forget()
+            with self._journal.together():
+                move_head(self._log, self._timeline, self._view, goal)
+                if goal.branch is not None:
+                    for prompt in request.announcements():
+                        self._log.append(prompt)
+                    self._preparer.forget()
+                request.append_message()
+                if begun is not None:
+                    self._log.append(begun)
             return done
 
 
@@ -436,7 +448,6 @@ class Rewinder:
             return None if begun is None else await self._files.rewind(begun, protected=protected)
 
         rewound = await self._head.go(goal, request, put_back)
-        request.append_message()
         if rewound is not None:
             self._log.append(rewound)
         return MoveResult(found, rewound)

@@ -10,6 +10,7 @@ import pytest
 
 from engine import Session
 from engine.context.view import View
+from engine.core.clock import SystemClock
 from engine.core.errors import InvalidRequestError
 from engine.core.ids import BranchId
 from engine.log.branches import SHOWN_BRANCHES
@@ -18,6 +19,10 @@ from engine.log.events import Event
 from engine.log.events.conversation import Condensation, RunStop, ToolResult, UserMessage
 from engine.log.events.going_back import BranchCreated, HeadMoved
 from engine.log.events.session import EnvironmentRestored, PromptQueued
+from engine.log.store.changes import Append, Change
+from engine.log.store.group_commit import GroupCommit
+from engine.log.store.sqlite import SqliteStore
+from engine.log.store.writer import SqliteCommitter
 from engine.session.commands.timeline import diff_lines
 from engine.session.past.branch_diff import BranchDiff
 from tests.support.hollow import HollowEnvironment, Moment
@@ -95,6 +100,32 @@ async def test_path_cut_inside_a_run_begins_with_its_end(tmp_path: Path) -> None
         assert "this is branch b1, which continues after statement 2" in model.prompts[-1].tail
         assert messages == View.from_events(session.path).ready(open_run=True)[: len(messages)]
         assert not cycles_of(session.path).anomalies
+
+
+async def test_move_and_its_reason_are_one_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commits: list[list[str]] = []
+    commit, put = SqliteCommitter.commit, GroupCommit.put
+
+    def kept(self: SqliteCommitter, changes: Sequence[Change], *, is_retry: bool) -> None:
+        commit(self, changes, is_retry=is_retry)
+        commits.append([change.values[3] for change in changes if isinstance(change, Append)])
+
+    def at_once(self: GroupCommit, change: Change, *, waits: bool = False) -> None:
+        put(self, change, waits=waits)
+        if not waits:
+            self.drain()
+
+    monkeypatch.setattr(SqliteCommitter, "commit", kept)
+    monkeypatch.setattr(GroupCommit, "put", at_once)
+    store = SqliteStore(tmp_path / "sessions.db", SystemClock())
+    async with session_in(tmp_path, store, model=AnsweringModel(runs("a = 1", "b = 2"))) as session:
+        await session.accept("go").end()
+        await session.edit(2, "b = 3")
+        await session.rewind(1)
+    store.close()
+    together = [kinds[kinds.index("branch_created") :] for kinds in commits if "branch_created" in kinds]
+    assert together[0][:5] == ["branch_created", "head_moved", "run_stop", "user_message", "edit_begun"]
+    assert together[1][:4] == ["branch_created", "head_moved", "run_stop", "user_message"]
 
 
 async def test_completed_run_keeps_its_stop_after_a_rewind(session: Session) -> None:
