@@ -13,7 +13,7 @@ import json
 import os
 import select
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 if TYPE_CHECKING:
@@ -112,11 +112,10 @@ def _serve(options: argparse.Namespace, settings: Settings, access: Access | Non
     from mcp_tools.server import Service, serve_stdio
 
     listening = None if access is None else access.address.listen()
-    environ: Mapping[str, str] = os.environ
     if access is not None and access.token is not None:
-        environ = {**environ, VARIABLE: access.token.value}  # so that it is redacted, even if read from a file
+        os.environ[VARIABLE] = access.token.value  # so that it is redacted, even if read from a file
     service = Service(
-        redactor=functools.cache(lambda: _redactor(settings, environ)),
+        redactor=functools.cache(lambda: _redactor(settings)),
         roots=command_line_roots(options.root),
         session=options.session,
         allow_run=options.allow_run is not None,
@@ -130,10 +129,10 @@ def _serve(options: argparse.Namespace, settings: Settings, access: Access | Non
     if access is not None and listening is not None:
         from mcp_tools.http import serve_until_signal
 
-        return anyio.run(serve_until_signal, lambda: _host(settings, zygote, environ), service, access, listening)
+        return anyio.run(serve_until_signal, lambda: _host(settings, zygote), service, access, listening)
     if os.isatty(0):
         sys.stderr.write(_ON_TERMINAL)
-    anyio.run(serve_stdio, lambda: _host(settings, zygote, environ), service)
+    anyio.run(serve_stdio, lambda: _host(settings, zygote), service)
     return 0
 
 
@@ -147,20 +146,20 @@ def _with_sandbox(settings: Settings, allow_run: str | None) -> Settings:
     return settings if allow_run is None else replace(settings, sandbox=None if allow_run else "required")
 
 
-def _host(settings: Settings, zygote: Zygote, environ: Mapping[str, str]) -> Host:
+def _host(settings: Settings, zygote: Zygote) -> Host:
     zygote.warm_up()  # takes longer than the imports below
     from engine import Host
     from engine.log.redaction import without_secrets
 
-    host = Host(settings, environ, zygote=zygote, must_have_model=False)
+    host = Host(settings, os.environ, zygote=zygote, must_have_model=False)
     sys.stderr = without_secrets(sys.stderr, host.redactor)
     return host
 
 
-def _redactor(settings: Settings, environ: Mapping[str, str]) -> Redactor:
+def _redactor(settings: Settings) -> Redactor:
     from engine.log.secrets import redactor_of  # late, so that the first response does not wait for it
 
-    return redactor_of(environ, settings.hidden_names)
+    return redactor_of(os.environ, settings.hidden_names)
 
 
 def _access(options: argparse.Namespace, settings: Settings) -> Access | None:

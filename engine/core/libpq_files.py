@@ -55,6 +55,11 @@ def passwords(environ: Mapping[str, str]) -> Iterator[str]:
                 yield re.sub(r"\\(.)", r"\1", found)
 
 
+def has_service_password(environ: Mapping[str, str]) -> bool:
+    """Return whether a service has a password, which counts before that in PGPASSWORD."""
+    return any(name == "password" for path in _service_files(environ) for name, _ in _settings(path))
+
+
 def _service_files(environ: Mapping[str, str]) -> list[str]:
     folders = [environ["PGSYSCONFDIR"]] if environ.get("PGSYSCONFDIR") else SYSTEM_FOLDERS
     return [

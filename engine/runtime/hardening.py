@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+from collections.abc import Iterable
 from typing import Final
 
 from .system.own_process import become_unreadable
@@ -28,6 +29,17 @@ def harden_process() -> None:
     """
     become_unreadable()
     _empty_environment_block()
+
+
+def withhold_variables(names: Iterable[str]) -> None:
+    """Keep variables from programs that are started with the environment of this process.
+
+    Libraries start such programs, such as `gcloud` or the `credential_process` of an AWS profile. `os.environ` stays as
+    it is, but C code does not find the variables.
+    """
+    for name in names:
+        with contextlib.suppress(OSError, ValueError):
+            os.unsetenv(name)
 
 
 def _empty_environment_block() -> None:

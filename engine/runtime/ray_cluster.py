@@ -65,6 +65,8 @@ def authenticate(address: str, store: str) -> None:
         raise ClusterError(NOT_SHARED)
     if os.environ.get("RAY_AUTH_MODE") != "token":
         raise ClusterError(NOT_AUTHENTICATED)
+    if token := os.environ.get("RAY_AUTH_TOKEN"):  # C code reads it, see `hardening.withhold_variables`
+        os.environ["RAY_AUTH_TOKEN"] = token
 
 
 def join(address: str) -> str | None:

@@ -38,10 +38,11 @@ from ..core.settings import DEFAULT_MODEL, Settings
 from ..files.safe_open import keep_out
 from ..files.temporary_files import FOLDER, sweep
 from ..log.redaction import Redactor
-from ..log.secrets import redactor_of
+from ..log.secrets import find_secrets, redactor_of
 from ..log.store import open_store
 from ..log.store_protocol import Store
 from ..runtime.environment import Environment, EnvironmentSpec, StartServer
+from ..runtime.hardening import withhold_variables
 from ..runtime.zygote import Zygote
 from .daemon_threads import on_daemon_thread
 from .pages import SERVER, PageAddress, PageServer
@@ -88,7 +89,8 @@ class Host:
 
     Args:
         settings: see `load_settings`.
-        environ: the process's environment: what statements may see of it, and which secrets to hide.
+        environ: the process's environment: what statements may see of it, and which secrets to hide. If it is
+            `os.environ` itself, programs that libraries start do not inherit the secrets.
         zygote: the parent of worker processes, if spawned already. It is best spawned before other imports.
         environments: makes the environment of a session; None for worker processes.
         models: makes the model of a session; None for the model of the settings.
@@ -126,6 +128,8 @@ class Host:
         for place in (key_path(self._environ), key_path(self._environ).parent):  # the second for what is beside it
             keep_out(place)
         self._redactor = redactor_of(self._environ, settings.hidden_names)
+        if environ is os.environ:
+            withhold_variables(find_secrets(os.environ, settings.hidden_names).names)
         self._own_model = models
         self._awaited: dict[str, anyio.Event] = {}
         """By the name of a model whose library is loaded: whether a turn waits for it."""

@@ -101,8 +101,8 @@ def test_failed_start_without_request_writes_only_stderr(tmp_path: Path, first: 
     ("options", "sentence"),
     [
         (("--http", "x"), "--http takes [HOST:]PORT with a port from 0 to 65535, not 'x'"),
-        (("--http", "0", "--session", "a"), "--session does not go with --http"),
-        (("--http", "0", "--no-token", "--allow-run=unsandboxed"), "--no-token does not go with --allow-run"),
+        (("--http", "0", "--session", "a"), "--session cannot be combined with --http"),
+        (("--http", "0", "--no-token", "--allow-run=unsandboxed"), "--no-token cannot be combined with --allow-run"),
         (("--http", "0.0.0.0:0", "--no-token"), "--no-token needs a loopback address"),
         (("--http", "0", "--no-token", "--token-file", "x"), "use either --token-file or --no-token"),
         (("--http", "0", "--token-file", "nowhere"), "cannot read the token from nowhere: No such file"),

@@ -167,6 +167,33 @@ sys.stdin.read()
 """
 
 
+STARTING = f"""
+import ctypes, json, os, subprocess, sys
+sys.path.insert(0, {str(ROOT)!r})
+from engine import Host, load_settings
+host = Host(load_settings(os.environ), os.environ if sys.argv[1] == "own" else dict(os.environ))
+libc = ctypes.CDLL(None)
+libc.getenv.restype = ctypes.c_char_p
+print(json.dumps([
+    os.environ["OPENAI_API_KEY"],
+    subprocess.run(["env"], capture_output=True, text=True).stdout,
+    (libc.getenv(b"OPENAI_API_KEY") or b"").decode(),
+]))
+"""
+
+
+@pytest.mark.parametrize("whose", ["own", "copy"])
+def test_programs_that_libraries_start_inherit_no_secrets(tmp_path: Path, whose: str) -> None:
+    variables = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "OPENAI_API_KEY": "sk-planted", "PLAIN": "plain"}
+    told = subprocess.run(
+        [sys.executable, "-c", STARTING, whose], env=variables, stdout=subprocess.PIPE, check=True, timeout=SECONDS
+    )
+    python, inherited, c = json.loads(told.stdout)
+    assert python == "sk-planted"
+    assert "PLAIN=plain" in inherited
+    assert ("sk-planted" in inherited, c) == ((False, "") if whose == "own" else (True, "sk-planted"))
+
+
 def test_hardened_process_hides_its_environment() -> None:
     variables = {"PATH": os.environ["PATH"], "A_KEY": "planted-é-value", "SSL_CERT_FILE": "/certs.pem", "EMPTY": ""}
     program = subprocess.Popen(

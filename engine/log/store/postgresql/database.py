@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final, LiteralString, TypeVar
 
@@ -18,6 +19,7 @@ from psycopg import Connection, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ....core.errors import StoreError, StoreTooNewError
+from ....core.libpq_files import has_service_password
 from ....core.store_address import INVALID, shown
 from .schema import MIGRATIONS
 
@@ -251,9 +253,13 @@ def _is_encrypted(connection: Connection[Row]) -> bool:
 
 def _with_defaults(address: str) -> str:
     try:
-        return make_conninfo(
-            address, **{name: value for name, value in _DEFAULTS.items() if name not in given(address)}
-        )
+        known = given(address)
+        own = {name: value for name, value in _DEFAULTS.items() if name not in known}
+        # libpq may not find it by itself, see `hardening.withhold_variables`.
+        password = os.environ.get("PGPASSWORD", "")
+        if password and "password" not in known and not has_service_password(os.environ):
+            own["password"] = password
+        return make_conninfo(address, **own)
     except psycopg.Error:
         raise StoreError(INVALID) from None  # libpq's message may quote a part of the password
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from engine.core.errors import (
     InvalidRequestError,
@@ -25,7 +26,7 @@ from engine.core.errors import (
 from engine.core.store_address import INVALID, has_password, shown
 from engine.log.store import group_commit, open_store
 from engine.log.store.memory import MemoryStore
-from engine.log.store.postgresql import inspection, leases
+from engine.log.store.postgresql import database, inspection, leases
 from engine.log.store.postgresql.schema import MIGRATIONS
 from engine.log.store.postgresql.store import PostgresqlStore
 from engine.log.store_protocol import Store
@@ -478,3 +479,22 @@ def test_an_inspection_names_rights_and_settings(store: PostgresqlStore, server:
         assert {"INSERT on events", "UPDATE on leases", "USAGE on lease_numbers"} < set(missing)
         with pytest.raises(StoreError, match="a right is missing"):
             limited.create(row(B))
+
+
+@pytest.mark.parametrize(
+    ("address", "service", "told"),
+    [
+        ("postgresql://ann@h/d", "", "pw-4711"),
+        ("postgresql://ann:own@h/d", "", "own"),
+        ("postgresql://ann@h/d?service=s", "[s]\nhost=h\n", "pw-4711"),
+        ("postgresql://ann@h/d?service=s", "[s]\npassword=of-service\n", None),
+    ],
+)
+def test_the_password_of_the_environment_is_given_to_libpq(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, address: str, service: str, told: str | None
+) -> None:
+    (tmp_path / "services").write_text(service)
+    monkeypatch.setenv("PGPASSWORD", "pw-4711")
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    made = database._with_defaults(address)  # pyright: ignore[reportPrivateUsage] -- no server is needed
+    assert conninfo_to_dict(made).get("password") == told
