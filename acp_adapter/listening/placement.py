@@ -46,7 +46,10 @@ MOST_ASKS: Final = 12
 _STATE_VARIABLE: Final = "REWINDOW_STATE_DIR"
 _TENANT_VARIABLE: Final = "REWINDOW_TENANT"
 _SERVED_VARIABLE: Final = "REWINDOW_SERVED"
-_SERVICES_VARIABLE: Final = "PGSERVICEFILE"
+_FILE_VARIABLES: Final = (
+    "PGSERVICEFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "CLOUDSDK_CONFIG", "AZURE_CONFIG_DIR",
+)  # fmt: skip
+"""Of files that libraries look for in the home, and that decide where the server's passwords and keys are sent."""
 _USERS_FOLDER: Final = "users"
 _MOST_ANSWERS: Final = 1_000
 _OWN_VARIABLES: Final = ("XDG_", "TMPDIR", "SUDO_", "MAIL", "SSH_", "DBUS_")
@@ -305,9 +308,8 @@ class LocalProcesses:
         own.mkdir(0o700, exist_ok=True)
         os.chown(own, account.pw_uid, account.pw_gid)
         environ = {name: value for name, value in self._environ.items() if not name.startswith(_OWN_VARIABLES)}
-        # Else libpq looks for a service in the user's home first, and sends the password where the user wants.
-        services = {_SERVICES_VARIABLE: environ.get(_SERVICES_VARIABLE) or os.devnull}
-        return {**environ, **services, _SERVED_VARIABLE: "1", _STATE_VARIABLE: str(own), _TENANT_VARIABLE: user.name}
+        files = {name: environ.get(name) or os.devnull for name in _FILE_VARIABLES}
+        return {**environ, **files, _SERVED_VARIABLE: "1", _STATE_VARIABLE: str(own), _TENANT_VARIABLE: user.name}
 
     def find(self, user: str) -> LocalHost | None:
         """Return the host of the user with that name, if it runs."""

@@ -38,11 +38,12 @@ def _scripted(argument: str, _patience: Patience, _environ: Mapping[str, str]) -
 
 def _provider(argument: str, patience: Patience, environ: Mapping[str, str]) -> Model:
     from .provider import ProviderModel
-    from .providers import check_provider
+    from .providers import check_provider, check_served
 
     name, _, model = argument.partition(":")
     if name and model:
         check_provider(name)
+        check_served(name, environ)
     return ProviderModel.from_spec(argument, environ, patience)
 
 

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from ...core.errors import InvalidRequestError
 from ...core.pictures import PictureRule
+from ...core.settings import SERVED
 from ..model import ModelError
 
 
@@ -211,6 +212,12 @@ _KIND: Final = "provider:"
 _WEB: Final = ("http", "https")
 NO_ADDRESS: Final = "{variable} must be a web address without blanks and control characters, such as {example}"
 NO_PROVIDER: Final = "there is no provider {name!r}; write PROVIDER:MODEL, with a provider such as {names}"
+NOT_SERVED: Final = (
+    "the provider {name!r} is not offered here, because its library reads the user's files while it has the server's "
+    "keys; the administrator can name it in `models` in the server's settings"
+)
+_OF_MODELS: Final = ("REWINDOW_MODEL", "REWINDOW_MODELS", "REWINDOW_FALLBACK_MODELS")
+"""The settings with names of models. For the user of a server these variables are the server's."""
 NAMED: Final = {provider.name: provider for provider in PROVIDERS}
 ALIASED: Final = {alias: provider for provider in PROVIDERS for alias in provider.aliases}
 
@@ -368,6 +375,24 @@ def check_provider(name: str) -> None:
     folders = (library.submodule_search_locations or ()) if module.isidentifier() else ()
     if not any(os.path.exists(os.path.join(folder, "providers", f"{module}.py")) for folder in folders):
         raise InvalidRequestError(NO_PROVIDER.format(name=name, names=", ".join(NAMED)))
+
+
+def check_served(name: str, environ: Mapping[str, str]) -> None:
+    """Check that the user of a server may choose this provider.
+
+    The library of a provider without a row, or of one that starts programs, may read any files in the user's home, and
+    these decide about the server's keys. So the server's own settings must name it.
+
+    Raises:
+        InvalidRequestError: they do not.
+    """
+    provider = provider_of(name, environ)
+    if SERVED not in environ or (provider.name in NAMED and not provider.starts_programs):
+        return
+    specs = [each.strip() for variable in _OF_MODELS for each in environ.get(variable, "").split(",")]
+    names = {each.removeprefix(_KIND).partition(":")[0] for each in specs if each.startswith(_KIND)}
+    if not any(provider_of(each, environ) == provider for each in names):
+        raise InvalidRequestError(NOT_SERVED.format(name=name))
 
 
 def _elsewhere(address: Address, environ: Mapping[str, str]) -> bool:

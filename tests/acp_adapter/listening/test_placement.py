@@ -58,7 +58,8 @@ def test_another_account_must_reach_the_state_directory(tmp_path: Path, monkeypa
 STARTED = """
 import os, sys
 def rewindow_acp():
-    told = [os.geteuid(), os.environ["HOME"], sys.flags.no_user_site, os.environ["PGSERVICEFILE"]]
+    files = [os.environ[name] for name in ("PGSERVICEFILE", "AWS_CONFIG_FILE")]
+    told = [os.geteuid(), os.environ["HOME"], sys.flags.no_user_site, *files]
     os.write(int(sys.argv[sys.argv.index("--connections") + 1]), repr(told).encode())
 """
 
@@ -92,7 +93,7 @@ async def test_python_reads_no_file_of_a_user_before_it_has_given_up_root(
     control.settimeout(60)
     told = await anyio.to_thread.run_sync(control.recv, 1000)
     await host.end()
-    assert told.decode() == repr([account.pw_uid, account.pw_dir, 1, os.devnull])
+    assert told.decode() == repr([account.pw_uid, account.pw_dir, 1, os.devnull, os.devnull])
     assert environ[0].get("HOME") == os.environ.get("HOME")
     assert account.pw_dir not in environ[0].values()
     assert environ[0]["REWINDOW_SERVED"] == "1"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from engine.context.models import make_model
 from engine.context.models.catalog import Catalog
 from engine.context.models.providers import NAMED, NO_PROVIDER
 from engine.core.clock import SystemClock
 from engine.core.errors import InvalidRequestError
+from engine.core.settings import SERVED
 from engine.log.events.conversation import AgentText, RunStop
 from engine.log.events.session import ConfigChanged, ModelCallEnded, ProjectionSent
 from engine.log.store.memory import MemoryStore
@@ -160,6 +162,27 @@ async def test_a_model_of_no_provider_is_refused(tmp_path: Path, server: LlmServ
     async with chatting(tmp_path, server) as session:
         assert (await answer_to(session, f"/model {typed}")).startswith(reason)
         assert values(session)["model"] == CHAT
+
+
+@pytest.mark.parametrize("name", ["anthropic", "gemini", "cohere"])
+def test_the_user_of_a_server_chooses_providers_with_a_row_or_of_the_server(name: str) -> None:
+    given = {SERVED: "1", "REWINDOW_MODELS": "provider:openai:gpt-5, provider:cohere:command"}
+    assert _is_made(f"provider:{name}:m", given)
+
+
+@pytest.mark.parametrize("name", ["bedrock", "google-cloud", "google-vertex", "azure", "cohere"])
+def test_the_user_of_a_server_chooses_no_provider_that_reads_the_users_files(name: str) -> None:
+    given = {"REWINDOW_MODELS": "provider:openai:gpt-5, scripted:cohere:command"}
+    assert _is_made(f"provider:{name}:m", given)
+    assert not _is_made(f"provider:{name}:m", {**given, SERVED: "1"})
+
+
+def _is_made(spec: str, environ: Mapping[str, str]) -> bool:
+    try:
+        make_model(spec, environ=environ)
+    except InvalidRequestError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("name", ["cohere", "moonshotai", "azure-responses", "github-copilot", "gateway/openai"])
