@@ -48,6 +48,7 @@ from .protected_names import (
     GIT,
     GIT_DATA,
     GIT_RUNS,
+    GIT_TOP_RUNS,
     HEAD,
     OBJECTS,
     OWN,
@@ -65,7 +66,7 @@ from .safe_open import links_to, opened_directory, real_path
 _OF_REPOSITORIES: Final = ("HEAD", "objects", "refs", COMMON_DIR)
 _KERNEL_HELD: Final = (*CONFIGURATIONS, "hooks", COMMON_DIR)
 """Names in a repository that can always be read-only: plain `git add` and `git commit` do not change them."""
-_KERNEL_HELD_IF_THERE: Final = ("gitdir", "remotes", "rebase-merge", "rebase-apply", "sequencer")
+_KERNEL_HELD_IF_THERE: Final = ("gitdir", *GIT_TOP_RUNS, "rebase-merge", "rebase-apply", "sequencer")
 _NEW_REPOSITORY: Final = "this file makes the directory a repository, and git uses its configuration and hooks"
 _NAMED: Final = "git runs this file or reads it as configuration, because the repository's configuration names it"
 

@@ -26,6 +26,7 @@ class Row(NamedTuple):
 _SHELL: Final = "your shell runs this file when it starts or exits"
 _GIT_OF_USER: Final = "git runs programs named in this file, in every repository"
 
+_SHIMS: Final = "rustup, asdf and similar tools read here which program runs as `cargo` or `node` in the directory"
 _MERCURIAL: Final = "Mercurial runs hooks and programs named in this file, or finds its configuration by it"
 _NPX: Final = "npm, npx and similar tools run code named in this file, even when they start an MCP server"
 _PROVIDERS: Final = "libraries of model providers read here which programs to run and where to send keys"
@@ -47,6 +48,10 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("mise.toml", "mise runs the hooks of this file in each shell that enters the directory"),
     Row(".mise.local.toml", "mise runs the hooks of this file in each shell that enters the directory"),
     Row("mise.local.toml", "mise runs the hooks of this file in each shell that enters the directory"),
+    Row(".tool-versions", _SHIMS),
+    Row("rust-toolchain", _SHIMS),
+    Row("rust-toolchain.toml", _SHIMS),
+    *(Row(f".cargo/{name}", "cargo runs programs named in this file") for name in ("config", "config.toml")),
     Row(".vscode", "VS Code and similar editors run programs and tasks from here when they open the directory"),
     Row(".idea", "JetBrains IDEs read run configurations and tools from here when they open the directory"),
     Row(".zed", "Zed reads tasks and language servers from here when opening the directory"),
@@ -142,8 +147,13 @@ GIT_RUNS: Final = {
     "rebase-apply": "`git rebase --continue` runs the commands in this directory",
     "sequencer": "`git cherry-pick --continue` follows the instructions in this directory",
 }
-_GIT_REMOTES: Final = "remotes"
-_NAMES_REMOTES: Final = "git runs commands or hooks of the remotes named in this file"
+_REMOTES: Final = "git runs commands or hooks of the remotes named in this file"
+GIT_TOP_RUNS: Final = {
+    "remotes": _REMOTES,
+    "branches": _REMOTES,
+    "safe": "some shells find programs in the work tree if this directory exists",
+}
+"""Like GIT_RUNS, but not further down, where there are branches of these names."""
 GIT_DATA: Final = (OBJECTS, REFS, "logs")
 """Directories of a repository in which names do not count, because a branch may be called `config`."""
 _GIT_ITSELF: Final = "git reads its configuration and hooks from the target of this file"
@@ -175,8 +185,8 @@ def why_in_git(below: list[str]) -> str:
         return _GIT_ITSELF
     if below[0] in GIT_DATA:
         return ""
-    if below[0] == _GIT_REMOTES:  # not further down, where there are branches of that name
-        return _NAMES_REMOTES
+    if below[0] in GIT_TOP_RUNS:
+        return GIT_TOP_RUNS[below[0]]
     return next((GIT_RUNS[name] for name in below if name in GIT_RUNS), "")
 
 

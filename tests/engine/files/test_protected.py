@@ -735,12 +735,13 @@ def test_what_variables_of_git_name_is_protected(
     assert str(tmp_path / "tool.sh") in places(tmp_path)
 
 
-def test_remotes_in_files_of_git_are_protected_and_branches_of_that_name_are_not(tmp_path: Path) -> None:
-    lay(tmp_path, {".git/remotes/origin": "", "sub/.git/config": ""}, ".git", "sub/.git")
-    assert str(tmp_path / ".git/remotes") in places(tmp_path)
-    assert why(tmp_path, "sub/.git/remotes/x")
-    assert not why(tmp_path, ".git/refs/remotes/origin/main")
-    assert not why(tmp_path, "sub/.git/logs/refs/remotes/origin/main")
+@pytest.mark.parametrize("name", ["remotes", "branches", "safe"])
+def test_remotes_in_files_of_git_are_protected_and_branches_of_that_name_are_not(tmp_path: Path, name: str) -> None:
+    lay(tmp_path, {f".git/{name}/origin": "", "sub/.git/config": ""}, ".git", "sub/.git")
+    assert str(tmp_path / f".git/{name}") in places(tmp_path)
+    assert why(tmp_path, f"sub/.git/{name}/x")
+    assert not why(tmp_path, f".git/refs/{name}/origin/main")
+    assert not why(tmp_path, f"sub/.git/logs/refs/{name}/origin/main")
 
 
 def test_templates_in_the_directory_of_the_session_itself_are_protected(tmp_path: Path) -> None:
