@@ -18,20 +18,24 @@ from typing import Any, Final
 from ..core.errors import KeyringError
 from ..core.import_path import own_import_path
 from ..log.redaction import Redactor
-from ..log.secrets import find_secrets
+from ..log.secrets import allowed_variables
 
 SECONDS: Final = 15.0
 """How long it may take, including a person who unlocks it."""
 NO_ANSWER: Final = f"no answer came within {SECONDS:g} s; unlock the keyring, and try again"
 _CHILD: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "system_keyring_child.py")
-_INTERPRETER: Final = ("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP")
+_KEPT: Final = (
+    "DBUS_SESSION_BUS_ADDRESS", "PYTHON_KEYRING_BACKEND", "GNOME_KEYRING_CONTROL", "KDE_FULL_SESSION",
+    "KDE_SESSION_VERSION", "DESKTOP_SESSION", "XAUTHORITY", "GNUPGHOME", "PASSWORD_STORE_DIR",
+)  # fmt: skip
+"""Variables that say which keyring it is, and how to reach it."""
 
 
 class SystemKeyring:
     """The keyring of the user that `environ` describes.
 
     Args:
-        environ: the environment; secrets in it are not passed on.
+        environ: the environment, of which the keyring gets what statements may see, and what it needs to be found.
         seconds: the deadline of each request.
         path: directories to import the keyring from, before this program's own; for tests.
     """
@@ -55,8 +59,8 @@ class SystemKeyring:
         self._ask({"action": "delete", "name": name})
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        hidden = {*find_secrets(self._environ).names, *_INTERPRETER}
-        variables = {name: value for name, value in self._environ.items() if name not in hidden}
+        kept = {name: self._environ[name] for name in _KEPT if name in self._environ}
+        variables = {**allowed_variables(self._environ), **kept}
         places = (*self._path, *own_import_path(sys.path, os.environ.get("PYTHONPATH", "")))
         command = (sys.executable, "-S", "-s", "-P", "-X", "utf8", _CHILD, sys.prefix, sys.exec_prefix, *places)
         try:
