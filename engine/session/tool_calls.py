@@ -489,10 +489,17 @@ class ToolCalls:
             )
             seq = self._log.append(touched)
         if seq is not None:
-            try:
-                await self._context.parts.journal.durable(seq)
-            except SessionReadOnlyError as error:
-                raise OSError(errno.EIO, f"{error}; nothing was changed") from error
+            await self._on_disk(seq, "nothing was changed")
+
+    async def _on_disk(self, seq: Seq, otherwise: str) -> None:
+        """Wait until the event at `seq` is on disk. Raises OSError, which ends with `otherwise`, if it never will be.
+
+        A host that has lost the session to another one, such as after the machine slept, finds that out here.
+        """
+        try:
+            await self._context.parts.journal.durable(seq)
+        except SessionReadOnlyError as error:
+            raise OSError(errno.EIO, f"{error}; {otherwise}") from error
 
     def _record(self, call: ToolCallId, change: Change, contents: Sequence[_Content]) -> FileWritten:
         return FileWritten(
@@ -675,7 +682,11 @@ class ToolCalls:
 
     @asynccontextmanager
     async def _compared(self, call: ToolCallId) -> AsyncGenerator[_Changed]:
-        """Record what changes in the session's directories meanwhile, however it ends."""
+        """Record what changes in the session's directories meanwhile, however it ends.
+
+        It begins when all that led to it, such as the answer to a question, is on disk. Raises OSError.
+        """
+        await self._on_disk(Seq(len(self._log) - 1), "nothing was run")
         await self.before_change()
         found, begun = _Changed(), await self._context.comparison.begin()
         try:

@@ -17,7 +17,7 @@ from engine.core.ids import SessionId
 from engine.files.revision import digest_of
 from engine.log.events import Event
 from engine.log.events.conversation import ToolCall, ToolResult
-from engine.log.events.execution import ExecutionFinished, FileTouched, FileWritten
+from engine.log.events.execution import EffectRequested, ExecutionFinished, FileTouched, FileWritten
 from engine.log.events.session import Mode
 from engine.log.store.memory import MemoryStore
 from tests.support.environments import until
@@ -63,16 +63,17 @@ async def test_own_write_is_recorded_with_both_contents(tmp_path: Path) -> None:
 
 
 class Late(MemoryStore):
-    """Keeps nothing from the first FileTouched on, until `go`."""
+    """Keeps nothing from the first event of a kind on, until `go`."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: type[Event] = FileTouched) -> None:
         super().__init__(SystemClock())
+        self._kind = kind
         self.holds = anyio.Event()
         self._held: list[tuple[SessionId, Event]] = []
         self._is_released = False
 
     def submit(self, session_id: SessionId, event: Event, *, waits: bool = False) -> None:
-        if not self._is_released and (self._held or isinstance(event, FileTouched)):
+        if not self._is_released and (self._held or isinstance(event, self._kind)):
             self._held.append((session_id, event))
             self.holds.set()
         else:
@@ -95,6 +96,18 @@ async def test_a_file_changes_only_when_its_content_is_kept(tmp_path: Path) -> N
         store.go()
     assert is_there
     assert not (tmp_path / "a.txt").exists()
+
+
+async def test_a_command_runs_only_when_what_led_to_it_is_kept(tmp_path: Path) -> None:
+    store = Late(EffectRequested)
+    async with session_in(tmp_path, store, state=tmp_path / "state") as session, anyio.create_task_group() as tasks:
+        tasks.start_soon(ran, session, "print(bash('touch made'))")
+        await store.holds.wait()
+        await anyio.sleep(0.3)  # in which it would have run
+        has_run = (tmp_path / "made").exists()
+        store.go()
+    assert not has_run
+    assert (tmp_path / "made").exists()
 
 
 async def test_what_is_as_before_at_the_end_leaves_nothing(tmp_path: Path) -> None:
