@@ -18,6 +18,7 @@ import errno
 import fcntl
 import os
 import re
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +35,7 @@ from ..core.repositories import Repository, repository_of
 from ..core.settings import Settings
 from ..core.store_address import shown
 from ..core.text import ELLIPSIS, plural, printable
+from ..files.protected import Protection
 from ..log.events import Event
 from ..log.events.conversation import ToolCall
 from ..log.events.execution import ExecutionFinished, FileWritten
@@ -64,9 +66,15 @@ CANNOT: Final = "cannot clone {address}: {reason}"
 CANNOT_AGAIN: Final = "cannot clone {address} for session {session} again: {reason}; load it with another cwd"
 WORKS_IN: Final = "This session works in {directory}, a clone of {address} at commit {commit}."
 AGAIN: Final = "The clone {directory} was missing. It was made again, at commit {commit} of {address}{files}."
+CHANGEABLE: Final = (
+    "no session works in {}, because another account may rename what is in {}; give that directory to root or to your "
+    "account, and if others write in it, set its sticky bit"
+)
 OTHERS: Final = "{} belongs to another account, so no session works in it"
 BACK: Final = ", and {count:,} {files} {were} put back from the log"
-NOT_BACK: Final = "Not put back, because the log does not have their contents: {names}."
+NOT_BACK: Final = (
+    "Not put back, because the log does not have their contents, or other programs would run them: {names}."
+)
 NOT_LOGGED: Final = "Commits, staged changes and files that git ignores are not in the log, so those are missing."
 
 
@@ -119,6 +127,8 @@ class Clones:
         repository = repository_of(self._repositories, cwd)
         if repository is None:
             return None
+        if other := _changeable(repository.directory):
+            raise InvalidRequestError(CHANGEABLE.format(repository.directory, other))
         self._hold(session_id, cwd)
         if _is_filled(cwd):
             if os.lstat(cwd).st_uid != os.geteuid():
@@ -166,15 +176,21 @@ class Clones:
         """Return how many files got their contents back, and the paths of the others."""
         back, left = set[str](), dict[str, None]()
         root = os.path.realpath(new)
+        protection = Protection((root,))
         for file in written(events):
             if not is_inside(file.path, (real,)):
                 if file.wanted_digest and not os.path.lexists(file.path) and not is_inside(file.path, self._kept_out):
                     left[file.path] = None
                 continue
             relative = os.path.relpath(file.path, real)
+            place = os.path.join(root, relative)
             try:
-                is_known = not {_GIT, os.curdir} & {*relative.casefold().split(os.sep)} and put_back(
-                    file, os.path.join(root, relative), blob_get, (root,)
+                # A question was asked about each protected file, but not about what completes a repository here: what
+                # removed a part of it there may not be on the log.
+                is_known = (
+                    not {_GIT, os.curdir} & {*relative.casefold().split(os.sep)}
+                    and not (file.wanted_digest and protection.why(place))
+                    and put_back(file, place, blob_get, (root,))
                 )
             except (OSError, ValueError) as error:
                 if isinstance(error, OSError) and error.errno in _FULL:
@@ -228,6 +244,18 @@ def _is_filled(path: str) -> bool:
         return False
     except OSError:
         return True
+
+
+def _changeable(path: str) -> str:
+    """Return the directory on the way to a path that another account owns or may change; "" if there is none."""
+    real = os.path.realpath(path)
+    for place in (real, *map(str, Path(real).parents)):
+        with suppress(FileNotFoundError):
+            state = os.lstat(place)
+            is_open = state.st_mode & stat.S_IWOTH and not state.st_mode & stat.S_ISVTX
+            if is_open or state.st_uid not in (0, os.geteuid()):
+                return place
+    return ""
 
 
 def _rename(new: str, cwd: str) -> None:

@@ -23,7 +23,7 @@ from engine.log.events.execution import FileWritten
 from engine.log.events.session import OthersWrote, WorkspaceCloned
 from engine.log.store.memory import MemoryStore
 from engine.session import clones as module
-from engine.session.clones import OTHERS, Clones, clone_lines, sweep_clones
+from engine.session.clones import CHANGEABLE, OTHERS, Clones, clone_lines, sweep_clones
 from engine.session.git_clone import EMPTY, NO_COMMIT
 from tests.support.git_origins import Origin, git, state_of
 from tests.support.sessions import events_of, in_process, sessions_of, value_of
@@ -152,15 +152,35 @@ async def test_a_clone_that_is_there_stays_as_it_is(world: World) -> None:
         assert len(events_of(session, WorkspaceCloned)) == 1
 
 
-async def test_a_clone_of_another_account_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another account")
+async def test_a_clone_of_another_account_is_refused(world: World) -> None:
     session_id, clone = await edited(world, ())
-    own = os.geteuid()
+    os.chown(clone, 1, -1)
     async with world.sessions() as sessions:
-        with monkeypatch.context() as patched:
-            patched.setattr(os, "geteuid", lambda: own + 1)
+        with pytest.raises(InvalidRequestError) as refused:
+            await sessions.load(session_id)
+        assert str(refused.value) == OTHERS.format(clone)
+        os.chown(clone, 0, -1)
+        await sessions.load(session_id)
+
+
+async def test_a_directory_that_another_account_may_change_has_no_clones(world: World) -> None:
+    session_id, _ = await edited(world, ())
+    async with world.sessions() as sessions:
+
+        async def refusal() -> str:
             with pytest.raises(InvalidRequestError) as refused:
                 await sessions.load(session_id)
-        assert str(refused.value) == OTHERS.format(clone)
+            return str(refused.value)
+
+        for place, mode in ((world.place, 0o757), (world.place.parent, 0o777)):
+            place.chmod(mode)
+            assert await refusal() == CHANGEABLE.format(world.place, place)
+            place.chmod(0o1777)
+        if os.geteuid() == 0:
+            os.chown(world.place, 1, -1)
+            assert await refusal() == CHANGEABLE.format(world.place, world.place)
+            os.chown(world.place, 0, -1)
         await sessions.load(session_id)
 
 
@@ -353,6 +373,23 @@ def test_directories_of_an_imported_log_are_no_clones_of_the_session(world: Worl
     event = provided(world, (other, OthersWrote(by="import"), here, wrote(tmp_path / "other" / "sub" / "x", content)))
     assert event.left == (str(tmp_path / "other" / "sub" / "x"),)
     assert not (world.place / "ses_1" / "sub").exists()
+
+
+@pytest.mark.parametrize("last", ["HEAD", "config", "objects", "refs"])
+def test_nothing_that_is_put_back_completes_a_repository(world: World, last: str) -> None:
+    clone = world.place / "ses_1"
+    content = world.store.blob_put(b"[core]\n\tfsmonitor = touch PWNED\n")
+    names = [name for name in ("HEAD", "config", "objects", "refs") if name != last]
+    made = [
+        wrote(clone / "p" / name, *((None, DIRECTORY) if name in ("objects", "refs") else (content,)))
+        for name in (*names, last)
+    ]
+    event = provided(world, (at_commit(world, world.origin.commit), *made, wrote(clone / "p" / "other", content)))
+    there = {path.name for path in (clone / "p").iterdir()}
+    assert "other" in there
+    assert not {"HEAD", "objects", "refs"} <= there
+    assert len(event.left) == 1
+    assert "other programs would run them" in clone_lines(event)[1]
 
 
 @pytest.mark.parametrize("made", ["sub", "sub/config", "sub/hooks/post-commit", "deep/sub/config", ".GIT/config"])
