@@ -164,8 +164,10 @@ async def _replayed(host: Host, opened: Store, copies: MemoryStore, row: Session
 
 def _copied(opened: Store, copies: Store, row: SessionRow, name: SessionId, place: Path) -> dict[str, str]:
     """Copy a session and its directories; return the copy of each directory, the working directory first."""
-    log = copy_for_replay(opened, row.session_id, copies, name)
-    return dict(copy_directories((row.cwd, *row.directories), log, opened.blob_get, place))
+    log = opened.load(row.session_id)
+    moved = dict(copy_directories((row.cwd, *row.directories), log, opened.blob_get, place))
+    copy_for_replay(opened, row, log, copies, name, moved)
+    return moved
 
 
 def _judged(result: Replayed, session: Session, report: ReplayReport, moved: dict[str, str]) -> Replayed:

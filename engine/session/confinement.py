@@ -32,7 +32,7 @@ from ..log.rights import UNHELD, Domains, Rights, rights_of
 from ..runtime.environment import Environment
 from .directories import Scratch
 from .parts import SessionParts
-from .policy import ON, Questions
+from .policy import NETWORK, ON, Questions
 
 T = TypeVar("T")
 
@@ -186,7 +186,7 @@ class Confinement:
             return None
         return domain_of(
             self._policy.mode,
-            network=self._policy.option("network") == ON,
+            network=self._policy.option(NETWORK) == ON,
             roots=self._roots,
             scratch=self._scratch.path,
             state=self._state,

@@ -95,6 +95,7 @@ MODES: Final[dict[Mode, tuple[str, str]]] = {
 
 ON: Final = "on"
 OFF: Final = "off"
+NETWORK: Final = "network"
 """The values of an option that is a switch."""
 
 
@@ -141,7 +142,7 @@ OPTIONS: Final[dict[str, OptionRow]] = {
             default="by_sandbox",
         ),
         OptionRow(
-            name="network",
+            name=NETWORK,
             title="Network",
             text="Whether sandboxed statements, and programs that they start, may use TCP and UDP",
             values={OFF: "Off", ON: "On"},

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import Final, NamedTuple
@@ -28,6 +28,8 @@ from ..log.events.codec import encode
 from ..log.events.execution import ExecutionStarted, ValuesDropped, ValuesKept
 from ..log.events.going_back import BranchCreated, HeadMoved, RewindBegun, Rewound
 from ..log.events.session import (
+    ConfigChanged,
+    DomainEntered,
     EnvironmentRestored,
     InstructionsGiven,
     OthersWrote,
@@ -55,7 +57,7 @@ from .directories import (
 )
 from .journal import Journal
 from .parts import HostServices, SessionParts, assemble, newly_named
-from .policy import Policy
+from .policy import NETWORK, OFF, Policy
 from .repair import enforce_view, repair
 from .session import Session
 
@@ -320,23 +322,46 @@ def fork(store: Store, source: SessionId, new: SessionId, now: float) -> None:
     store.add(row, _with_contents(store, store.contents(source), forked(store.load(source))))
 
 
-def copy_for_replay(store: Store, source: SessionId, target: Store, new: SessionId) -> Sequence[Event]:
-    """Add a session `new` to the store `target` like a fork of `source`, and return the events of `source`.
+def copy_for_replay(
+    store: Store, row: SessionRow, log: Sequence[Event], target: Store, new: SessionId, moved: Mapping[str, str]
+) -> None:
+    """Add a session `new` to the store `target` like a fork of another one, to replay it in copies of its directories.
 
-    Nothing is written to `store`. The copy's statements are sandboxed, because others may have written them.
+    Nothing is written to `store`. The copy's statements are sandboxed, because others may have written them, and have
+    no network, because answers are recorded.
+
+    Args:
+        store: with the contents of the session.
+        row: of the session.
+        log: its whole log.
+        target: gets the copy.
+        new: the name of the copy.
+        moved: the copies of directories. What statements might write is below them.
 
     Raises:
-        SessionNotFoundError: there is no such source.
-        StoreError: the source cannot be read.
-        InvalidRequestError: the source has no events.
+        StoreError: the contents cannot be read.
+        InvalidRequestError: the log has no events.
     """
-    row, log = replace(store.row(source), session_id=new), store.load(source)
-    events = list(forked(log))
+    real = {os.path.realpath(path): os.path.realpath(copy) for path, copy in moved.items()}
+    events = [_in_copies(event, real) if isinstance(event, DomainEntered) else event for event in forked(log)]
     if events:
         seq, event_id = _next(events)
+        events.append(ConfigChanged(seq=seq, event_id=event_id, at=events[-1].at, option=NETWORK, value=OFF))
+        seq, event_id = _next(events)
         events.append(OthersWrote(seq=seq, event_id=event_id, at=events[-1].at, by="client"))
-    target.add(row, _with_contents(store, store.contents(source), events))
-    return log
+    target.add(replace(row, session_id=new), _with_contents(store, store.contents(row.session_id), events))
+
+
+def _in_copies(event: DomainEntered, copies: Mapping[str, str]) -> DomainEntered:
+    """Return the rights as they are in copies of directories, by real paths."""
+
+    def moved(path: str) -> str:
+        for each, copy in copies.items():
+            if is_inside(path, (each,)):
+                return os.path.normpath(os.path.join(copy, os.path.relpath(path, each)))
+        return path
+
+    return replace(event, writable=tuple(map(moved, event.writable)))
 
 
 def forked(log: Sequence[Event]) -> Sequence[Event]:

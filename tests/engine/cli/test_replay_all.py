@@ -22,8 +22,10 @@ from engine.cli.replayed import Replayed
 from engine.core.clock import SystemClock
 from engine.core.errors import SessionNotFoundError
 from engine.core.ids import SessionId
+from engine.log.events.session import DomainEntered
 from engine.log.store import open_store
 from tests.support.commands import COMMAND, SECONDS, Home
+from tests.support.models import AnsweringModel, runs
 from tests.support.sessions import session_in
 
 UNGUARDED = """
@@ -88,6 +90,40 @@ def test_each_session_has_a_row_and_nothing_is_written(empty: Home, sandbox: str
     shown = empty.run("replay", "--all").stdout
     assert f"{clock}:\n- statement 2: " in shown
     assert shown.endswith("3 sessions: 1 same, 1 different, 1 empty.\n")
+
+
+CONNECTS = """
+import ctypes
+def connected(libc):
+    found = libc.socket(2, 1, 0)
+    return found >= 0 and not libc.close(found)
+connected(ctypes.CDLL(None))
+"""
+"""Whether the kernel gives the statement a socket of TCP."""
+
+
+def test_sandboxed_statements_run_again_in_the_copy_without_a_network(empty: Home) -> None:
+    project = empty.path / "one"
+    project.mkdir()
+    writes = "n = open('by_code.txt', 'w').write('x')\nn"
+
+    async def make() -> str:
+        with closing(open_store(empty.state, SystemClock())) as store:
+            settings: dict[str, object] = {"sandbox": "auto"}
+            model = AnsweringModel(runs(writes, CONNECTS))
+            async with session_in(project, store, state=empty.state, settings=settings, model=model) as session:
+                session.set_mode("auto")
+                session.set_option("network", "on")
+                await session.accept("go").end()
+                assert any(isinstance(event, DomainEntered) and event.held for event in session.events)
+                return session.session_id
+
+    session = anyio.run(make)
+    (project / "by_code.txt").unlink()
+    (row,) = replayed(empty, code=1, REWINDOW_SANDBOX="auto")["sessions"]
+    assert (row["session_id"], row["statements"], row["outcome"]) == (session, 2, "different")
+    assert [(each["statement"], each["before"], each["after"]) for each in row["differences"]] == [(2, "True", "False")]
+    assert not (project / "by_code.txt").exists()
 
 
 def test_a_node_replays_a_session_in_a_process_without_ray_s_variables(
