@@ -54,10 +54,11 @@ DENIED: Final = (
 NO_NETWORK: Final = (
     "the sandbox may be the cause: it has no network. bash(command, outside=True) asks the user to run it outside"
 )
-_WORDS: Final = "(?:Read-only file system|Permission denied|Operation not permitted)"
-_DENIED: Final = re.compile(
-    rf"(?P<before>[^\s:'\"`\u2018]*/?[^\s:'\"`\u2018\u2019]+)['\"\u2019]?: {_WORDS}|{_WORDS}: ['\"](?P<after>[^'\"]+)"
-)
+_REFUSED: Final = re.compile("Read-only file system|Permission denied|Operation not permitted")
+_NAMED_BEFORE: Final = re.compile(r"['\"\u2019]?: \Z")
+_NAMED_AFTER: Final = re.compile(r": ['\"]([^'\"]+)")
+_BOUNDS: Final = re.compile(r"[\s:'\"`\u2018\u2019]")
+"""Characters around a path in an error."""
 _UNREACHABLE: Final = re.compile(
     "Network is unreachable|Could not resolve host|Temporary failure in name resolution|Name or service not known"
 )
@@ -122,9 +123,18 @@ def denial(outcome: CommandOutcome, *, has_network: bool) -> str:
     if not outcome.code:
         return ""
     text = "\n".join(each.text[-_SEARCHED_CHARS:] for each in (outcome.stdout, outcome.stderr))
-    if (found := _DENIED.search(text)) is not None:
-        return DENIED.format(printable(found["before"] or found["after"]))
+    if path := next(filter(None, (_named(text, each) for each in _REFUSED.finditer(text))), ""):
+        return DENIED.format(printable(path))
     return NO_NETWORK if not has_network and _UNREACHABLE.search(text) else ""
+
+
+def _named(text: str, refused: re.Match[str]) -> str:
+    """Return the path that an error names before the refusal, or quoted behind it; "" for none."""
+    if (end := _NAMED_BEFORE.search(text, max(refused.start() - 3, 0), refused.start())) is not None:
+        start = max((each.end() for each in _BOUNDS.finditer(text, 0, end.start())), default=0)
+        return text[start : end.start()]
+    after = _NAMED_AFTER.match(text, refused.end())
+    return "" if after is None else after[1]
 
 
 def answer(outcome: CommandOutcome) -> dict[str, object]:

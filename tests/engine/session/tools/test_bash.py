@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from pathlib import Path
 
 import msgspec
@@ -153,6 +154,16 @@ def test_what_the_sandbox_denied_is_named(said: str) -> None:
     failed = CommandOutcome(code=1, stderr=said_by(f"begun\n{said}\n"))
     assert denial(failed, has_network=True) == DENIED.format(DENIALS[said])
     assert denial(replace(failed, code=0), has_network=True) == ""
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 4_000, "/" * 4_000, "x: Permission denied" * 200, "'" * 4_000 + "Permission denied"]
+)
+def test_the_words_of_a_failed_command_are_searched_in_no_time(text: str) -> None:
+    failed = CommandOutcome(code=1, stdout=said_by(text), stderr=said_by(text))
+    begun = time.thread_time()
+    denial(failed, has_network=False)
+    assert time.thread_time() - begun < 0.5  # some ms; minutes, if each character is a beginning
 
 
 def test_a_network_that_the_sandbox_has_not_is_named() -> None:
