@@ -66,8 +66,8 @@ _PARAMETER_IN_URL: Final = re.compile(r"[?&#;]([\w.%-]+)=([^&#;\s]+)")
 _RANDOM_PART: Final = 16
 """The length from which a part of a URL's path may be a key, as in the addresses of web hooks."""
 _PROXY: Final = re.compile(r"(?i).*_proxy")
-_PASSWORD_OF_PROXY: Final = re.compile(r"\A[^/\s:]*:([^/\s]+)@")
-"""The password in an address without a scheme, which is usual for proxies."""
+_PASSWORD_OF_PROXY: Final = re.compile(r"\A(?:[\w+.-]+://)?[^/\s:]*:(\S+)@")
+"""The password in an address of a proxy, which usually has no scheme. Up to the last `@`, even behind a slash."""
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][\w.]*)=(.+)", re.DOTALL)
 _HEADER: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*):(?!//)\s*(.+)", re.DOTALL)
 _HEADER_OPTION: Final = re.compile(r"-H|--?[\w-]*header[\w-]*", re.IGNORECASE)
@@ -100,6 +100,7 @@ def allowed_variables(environ: Mapping[str, str], more_names: Iterable[str] = ()
         if (name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES))
         and not is_secret.match(name)
         and not _CREDENTIALS_IN_URL.search(value)
+        and not (_PROXY.fullmatch(name) and ("@" in value or "?" in value))
     }
 
 
@@ -241,7 +242,15 @@ def _json_in(value: str) -> list[object]:
 
 
 def _is_plain(value: str) -> bool:
-    return len(value.strip()) < SHORTEST or os.path.isabs(os.path.expanduser(value)) or _is_word(value)
+    return len(value.strip()) < SHORTEST or _is_word(value) or _is_path(value) or _may_be_path(value)
+
+
+def _may_be_path(value: str) -> bool:
+    """Return whether the value is like an absolute path, or the rest of a URL. A key may begin with a slash, too."""
+    if value.startswith("//"):
+        return True
+    top, slash, _ = os.path.expanduser(value).removeprefix(os.sep).partition(os.sep)
+    return bool(slash) and _is_path(os.sep + top) and value.startswith((os.sep, "~"))
 
 
 def _configured(patterns: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -223,6 +223,23 @@ def test_what_a_server_is_given_is_secret(server: McpServer) -> None:
     assert SERVER_VALUE in server_secrets(server, {})
 
 
+@pytest.mark.parametrize("key", ["/q7RkW3xYb9TfLm2", "/q7/RkW3xYb9TfLm2=", "q7RkW3xY/b9TfLm2"])
+@pytest.mark.parametrize("form", ["{}", "Bearer {}", "sid={}"])
+def test_a_key_with_slashes_is_no_path(key: str, form: str) -> None:
+    for name in ("X-Api-Key", "Authorization", "Cookie"):
+        assert key in server_secrets(behind(**{name: form.format(key)}), {})
+    assert key in find_secrets({"API_KEYS": f"{key},abc"}).values
+    assert key in find_secrets({"DATABASE_PASSWORD": f"Server=x;Password={key}"}).values
+
+
+@pytest.mark.parametrize("address", ["http://me:pa/ss4711@proxy:3128", "me:pa/ss4711@proxy:3128"])
+def test_the_password_of_a_proxy_may_have_a_slash(address: str) -> None:
+    assert "pa/ss4711" in find_secrets({"HTTPS_PROXY": address}).values
+    assert allowed_variables({"HTTPS_PROXY": address}) == {}
+    assert allowed_variables({"HTTPS_PROXY": "http://proxy/?token=a1b2c3d4"}) == {}
+    assert allowed_variables({"HTTPS_PROXY": "http://proxy:3128/"}) == {"HTTPS_PROXY": "http://proxy:3128/"}
+
+
 def test_secret_name_wins_over_a_plain_one() -> None:
     assert SERVER_VALUE in server_secrets(of_program(GITHUB_TOKEN=SERVER_VALUE), {"GH": SERVER_VALUE})
 
