@@ -188,6 +188,12 @@ class Setting(Struct, frozen=True):
 
 SERVED: Final = "REWINDOW_SERVED"
 """A variable that is set for the agents of a server's users: its keys must not go where a user's config file says."""
+_HIDDEN: Final = Setting(
+    "hidden_names",
+    _names,
+    "PATTERNS",
+    "more environment variables with secret values, or with `!` without: `COMPANY_*, !SORT_KEY`",
+)
 SETTINGS: Final = (
     Setting("state_dir", lambda text: Path(text).expanduser(), "DIR", "where sessions are kept", is_of_server=True),
     Setting(
@@ -282,12 +288,7 @@ SETTINGS: Final = (
         "whether model statements run in a sandbox: if there is one, only there, or never",
     ),
     Setting("allow_sudo", _yes_or_no, "yes|no", "whether statements may use sudo; they can then read your processes"),
-    Setting(
-        "hidden_names",
-        _names,
-        "PATTERNS",
-        "more environment variables with secret values, or with `!` without: `COMPANY_*, !SORT_KEY`",
-    ),
+    _HIDDEN,
     Setting(
         "fetch_private",
         _names,
@@ -336,17 +337,32 @@ def given_variables(environ: Mapping[str, str], overrides: Mapping[str, str | No
 
 def _given(environ: Mapping[str, str], overrides: Mapping[str, str | None]) -> Iterator[tuple[Setting, str, object]]:
     """Yield the settings that are given, with where, and the value."""
-    from_file = _config_file(environ)
+    variables, from_file = _as_they_count(environ, _config_file(environ))
     for option in SETTINGS:
-        is_refused = option.is_of_server and SERVED in environ
         for source, text in (
             (f"--{option.name.replace('_', '-')}", overrides.get(option.name)),
-            (option.variable, environ.get(option.variable)),
-            (f"{option.name} in {config_path(environ)}", None if is_refused else from_file.get(option.name)),
+            (option.variable, variables.get(option.variable)),
+            (f"{option.name} in {config_path(environ)}", from_file.get(option.name)),
         ):
             if text:
                 yield option, source, text
                 break
+
+
+def _as_they_count(
+    environ: Mapping[str, str], from_file: Mapping[str, object]
+) -> tuple[Mapping[str, str], Mapping[str, object]]:
+    """Return the variables and the config file without what the user of a server may not decide.
+
+    Patterns of secrets in the user's file are added to the server's, and cannot take a secret of the server out.
+    """
+    if SERVED not in environ:
+        return environ, from_file
+    refused = {_HIDDEN.name, *(each.name for each in SETTINGS if each.is_of_server)}
+    patterns = [environ.get(_HIDDEN.variable, ""), *_names(_as_text(from_file.get(_HIDDEN.name, "")))]
+    text = ",".join(each for each in patterns[:1] + [each for each in patterns[1:] if not each.startswith("!")] if each)
+    own = {name: value for name, value in from_file.items() if name not in refused}
+    return {**environ, _HIDDEN.variable: text}, own
 
 
 def _refuse_password(source: str, address: str) -> None:
@@ -358,14 +374,13 @@ def _refuse_password(source: str, address: str) -> None:
 
 def hidden_names(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return this setting, even if another one or the rest of the config file is invalid."""
-    name = "hidden_names"
-    (option,) = (each for each in SETTINGS if each.name == name)
-    text: object = environ.get(option.variable)
-    if not text:
-        with suppress(InvalidRequestError):  # `load_settings` reports it
-            text = _config_file(environ, checks=False).get(name)
+    from_file: Mapping[str, object] = {}
+    with suppress(InvalidRequestError):  # `load_settings` reports it
+        from_file = _config_file(environ, checks=False)
+    variables, from_file = _as_they_count(environ, from_file)
+    text = variables.get(_HIDDEN.variable) or from_file.get(_HIDDEN.name)
     try:
-        return cast("tuple[str, ...]", option.parse(_as_text(text))) if text else ()
+        return cast("tuple[str, ...]", _HIDDEN.parse(_as_text(text))) if text else ()
     except (ValueError, RuntimeError):
         return ()
 
@@ -397,11 +412,14 @@ def _config_file(environ: Mapping[str, str], *, checks: bool = True) -> Mapping[
         raise InvalidRequestError(f"{path} cannot be read: {error.strerror}") from None
     import tomllib  # here, so that only users with a config file pay for the parser
 
+    from .text import printable
+
     try:
         table: dict[str, object] = tomllib.loads(text.decode())
     except ValueError as error:
-        raise InvalidRequestError(f"{path} is not valid TOML: {error}") from None
+        raise InvalidRequestError(f"{path} is not valid TOML: {printable(str(error))}") from None
     unknown = sorted(set(table) - {option.name for option in SETTINGS})
     if unknown and checks:
-        raise InvalidRequestError(f"{path} sets unknown options: {', '.join(unknown)}; correct or remove them")
+        names = printable(", ".join(unknown))
+        raise InvalidRequestError(f"{path} sets unknown options: {names}; correct or remove them")
     return table

@@ -54,6 +54,23 @@ def test_the_config_file_of_a_servers_user_decides_nothing_of_the_server(tmp_pat
     assert _SERVED_VARIABLE == SERVED
 
 
+def test_the_user_of_a_server_adds_secrets_and_takes_none_out(tmp_path: Path) -> None:
+    of_user = "hidden_names = ['!OPENAI_API_KEY', 'MINE_*']"
+    variables = environ(tmp_path, of_user, **{SERVED: "1", "REWINDOW_HIDDEN_NAMES": "COMPANY_*"})
+    for found in (hidden_names(variables), load_settings(variables).hidden_names):
+        assert found == ("COMPANY_*", "MINE_*")
+    del variables["REWINDOW_HIDDEN_NAMES"]
+    assert hidden_names(variables) == load_settings(variables).hidden_names == ("MINE_*",)
+    del variables[SERVED]
+    assert hidden_names(variables) == ("!OPENAI_API_KEY", "MINE_*")
+
+
+def test_an_error_in_the_config_file_has_no_control_characters(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        load_settings(environ(tmp_path, '"\\u001b]0;x\\u0007\\nforged" = 1'))
+    assert str(refused.value).isprintable()
+
+
 def test_all_settings_that_are_given_become_variables(tmp_path: Path) -> None:
     config = "model = 'a'\nmax_rounds = 3\nmodels = ['b', 'c']\npython = 'p'"
     given = given_variables(environ(tmp_path, config, REWINDOW_MAX_ROUNDS="4"), {"python": "q", "tenant": None})
