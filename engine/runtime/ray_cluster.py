@@ -15,6 +15,7 @@ import os
 import secrets
 import shutil
 import tempfile
+from contextlib import chdir
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
@@ -88,7 +89,9 @@ def join(address: str) -> str | None:
         folder = tempfile.mkdtemp(prefix=_FOLDER)
         local = {"include_dashboard": False, "num_cpus": os.cpu_count(), "_temp_dir": os.path.join(folder, "r")}
     try:
-        ray.init(address, namespace=NAMESPACE, logging_level=logging.ERROR, log_to_driver=False, **local)
+        # Ray lets all its processes import from this directory, on every node, before any other module.
+        with chdir("/"):
+            ray.init(address, namespace=NAMESPACE, logging_level=logging.ERROR, log_to_driver=False, **local)
     except Exception as error:  # Ray raises plain ones, too, such as if it does not start within 30 s
         _remove(folder)
         raise ClusterError(f"cannot join the cluster at {address}: {error}") from None
