@@ -507,7 +507,6 @@ class WorkerConnection(Connection):
         self._closed = True
         for answering in self._answering:
             answering.cancel()
-        self.watch_memory(False)
         if self._watch is not None:
             self._watch.cancel()
         self._poller.close()
