@@ -164,6 +164,16 @@ async def test_unknown_exceptions_are_logged_and_sent_without_text(
     assert "the secret" in caplog.text
 
 
+async def test_an_answer_that_is_not_json_is_logged_by_its_method(caplog: pytest.LogCaptureFixture) -> None:
+    async def answer(context: Context[Any, Any], params: Empty) -> Empty:
+        return Empty(meta={"value": object()})
+
+    async with connected([served("odd", Empty, None, answer)]) as (client, _):
+        await client.send(call("odd"))
+        assert (await client.read())["error"] == {"code": -32603, "message": "Internal error"}
+    assert [record.getMessage() for record in caplog.records] == ["odd failed"]
+
+
 async def test_protocol_errors_are_sent_on_one_line() -> None:
     error = ProtocolError(RESOURCE_NOT_FOUND, "no such\n session", {"sessionId": "s"})
     async with connected([failing(error)]) as (client, _):

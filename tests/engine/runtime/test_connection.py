@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -21,10 +22,11 @@ from engine.core.ids import ObjId
 from engine.files.tails import Looked
 from engine.log.events.nodes import NodeChanged
 from engine.log.redaction import NO_SECRETS, Redactor
+from engine.runtime import connection as connection_module
 from engine.runtime.connection import CAPTURED_BYTES, Capture, Connection, Hiding, WorkerConnection
 from engine.runtime.control_channel import Death, MessageReader
-from engine.runtime.worker.framing import ProtocolError, frame, pack_events
-from engine.runtime.worker.protocol import AskHidden, Content, Kept, LookedAt, Ran, Stopping
+from engine.runtime.worker.framing import FrameBuffer, ProtocolError, decoder_of, frame, pack_events
+from engine.runtime.worker.protocol import AskHidden, Content, Kept, LookedAt, Ran, Stopping, Watch
 
 PIECES = st.lists(st.one_of(st.binary(max_size=40), st.text(max_size=20).map(lambda t: t.encode("utf-8", "replace"))))
 
@@ -282,3 +284,28 @@ async def test_a_closed_connection_is_dead_and_has_no_descriptors(wired: Wired) 
     assert wired.worker.recv(1) == wired.control.recv(1) == b""
     with pytest.raises(BrokenPipeError):
         os.write(wired.output, b"x")
+
+
+async def test_memory_is_watched_from_the_first_look_to_the_end_of_a_statement(
+    wired: Wired, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = FrameBuffer()
+
+    def requests() -> list[Watch]:
+        wired.connection.look()  # sends what waits
+        with suppress(BlockingIOError):
+            frames.feed(wired.control.recv(1 << 16))
+        return [decoder_of(Watch).decode(body) for body in iter(frames.next, None)]
+
+    wired.control.setblocking(False)
+    monkeypatch.setattr(connection_module, "LOOK_SECONDS", 0.0)
+    wired.connection.watch_memory(True)
+    assert requests() == []  # most statements end before the first look
+    with anyio.fail_after(10):
+        while not (found := requests()):
+            await anyio.lowlevel.checkpoint()
+    assert found == [Watch(on=True)]
+    for expected in ([Watch(on=False)], []):
+        wired.connection.watch_memory(False)
+        assert requests() == expected
+    wired.connection.close()

@@ -89,6 +89,25 @@ def test_a_removed_directory_is_asked_about_with_its_files(tmp_path: Path) -> No
     assert subject.note.splitlines()[-3:] == ["2 files in it:", "a", "b"]
 
 
+def test_a_removed_binary_file_shows_its_size_and_a_replaced_one_both_sizes(tmp_path: Path) -> None:
+    old, new = str(tmp_path / "old"), str(tmp_path / "new")
+    before = {old: FileState("1", data=b"\0" * 2000), new: FileState("2", data=b"\0" * 3000)}
+    remove = TreeAct(paths=(old,), do=lambda: None, becomes=((old, None),), protected="")
+    move = TreeAct(paths=(new, old), source=new, do=lambda: None, becomes=((new, None), (old, new)), protected="")
+    requests = [
+        EffectRequest(ordinal=0, operation="remove", arguments={"path": "old"}),
+        EffectRequest(ordinal=0, operation="move", arguments={"source": "new", "destination": "old"}),
+    ]
+    removed, moved = (
+        subject_of(request, act, before, Workspace(str(tmp_path)))
+        for request, act in zip(requests, (remove, move), strict=True)
+    )
+    assert (removed.changes, moved.changes) == ((), ())
+    sizes = moved.note.split(" -> ")
+    assert len(sizes) == 2
+    assert removed.note == sizes[0] != sizes[1]
+
+
 def test_a_recorded_error_is_the_answer_to_one_request() -> None:
     error = ExceptionInfo(type="FileNotFoundError", message="gone")
     request = EffectRequest(ordinal=0, operation="read", arguments={"path": "a"})

@@ -28,7 +28,16 @@ from engine.log.events import EVENTS, Event
 from engine.log.events.codec import decode, encode
 from engine.log.events.conversation import AgentReasoning, AgentText, Attachment, ThinkingBlock, ToolCall, UserMessage
 from engine.log.events.execution import EffectAnswered, EffectRequested, StatementRecorded
-from engine.log.redaction import NO_SECRETS, SHORTEST, Redactor, marked_line, redact_event, redact_json, without_secrets
+from engine.log.redaction import (
+    NO_SECRETS,
+    SHORTEST,
+    RedactedStream,
+    Redactor,
+    marked_line,
+    redact_event,
+    redact_json,
+    without_secrets,
+)
 from engine.log.redaction.spellings import fold
 from engine.runtime.connection import CAPTURED_BYTES, Capture
 from engine.runtime.worker.sharing import short_repr
@@ -254,6 +263,24 @@ def test_without_secrets_a_text_is_the_same_object() -> None:
     assert not Redactor(["1234567"])
     assert Redactor([]).redact_piece("very") == ("very", "")
     assert Redactor(["12345678"]).redact(text) is text
+
+
+def test_the_longer_of_two_values_is_found_however_many_colours_are_in_it() -> None:
+    redactor, colours = Redactor(["very-secret", "very-secret-indeed"]), "\x1b[0m" * 1000
+    shown, held = redactor.redact_piece(f"very-secret{colours}")
+    more, held = redactor.redact_piece(f"{held}-indeed!")
+    assert (shown + more, held) == ("***!", "")
+
+
+def test_a_redacted_stream_flushes_the_stream_below_until_that_is_closed() -> None:
+    below = io.BytesIO()
+    inner = io.TextIOWrapper(below, encoding="utf-8")
+    stream = RedactedStream(inner, Redactor(["very-secret"]))
+    stream.write("a very-secret")
+    stream.flush()
+    assert below.getvalue() == b"a ***"
+    inner.close()
+    stream.flush()
 
 
 def test_piece_waits_only_while_it_looks_secret() -> None:

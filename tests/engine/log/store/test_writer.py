@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from engine.core.errors import InvalidRequestError, SessionInUseError, StoreGoneError
@@ -16,7 +17,7 @@ from engine.core.ids import BlobDigest, SessionId
 from engine.log.store.changes import Retitle
 from engine.log.store.database import Database
 from engine.log.store.group_commit import GroupCommit
-from engine.log.store.locks import SessionLocks
+from engine.log.store.locks import SessionLocks, owners
 from engine.log.store.schema import MIGRATIONS
 from engine.log.store.sqlite import SqliteStore
 from engine.log.store.writable import WritableSession
@@ -207,6 +208,16 @@ def _locked_by_anybody(path: Path, session_id: SessionId) -> bool:
 
 
 NAMES = [SessionId(f"ses_{number}") for number in range(6)]
+
+
+def test_reading_who_has_a_session_leaves_no_descriptor(path: Path) -> None:
+    locks, times = SessionLocks(str(path)), 20
+    locks.acquire(A)
+    before = psutil.Process().num_fds()
+    for _ in range(times):
+        assert owners(str(path)) == {A: os.getpid()}
+    assert psutil.Process().num_fds() < before + times
+    locks.release(A)
 
 
 def test_brief_locks_share_a_file_and_release_separately(path: Path, tmp_path: Path) -> None:
