@@ -136,6 +136,7 @@ ROOMS: Final = (
         ),
         (
             "tests/engine/runtime/sandbox/test_landlock.py",
+            "tests/engine/runtime/sandbox/test_mounts.py",
             "tests/engine/runtime/sandbox/test_attacks.py",
             "tests/engine/runtime/test_worker_domain.py",
             "tests/engine/runtime/test_realms.py",

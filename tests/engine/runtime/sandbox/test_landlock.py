@@ -40,7 +40,9 @@ from engine.runtime.system import kernel
 
 inside, outside, acts = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+before = os.listdir("/proc/self/fd")
 landlock.enter([inside], network=False)
+assert os.listdir("/proc/self/fd") == before
 done = []
 for place in (inside, outside):
     os.chdir(place)
@@ -51,6 +53,7 @@ for place in (inside, outside):
         except PermissionError:
             pass
 open("/dev/null", "w").write("x")
+os.openpty()
 open(outside + "/readable").read()
 print(json.dumps(done))
 """

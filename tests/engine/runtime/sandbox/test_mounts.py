@@ -23,6 +23,7 @@ pid = os.fork()
 if pid == 0:
     os.close(has_held)
     mounts.leave()
+    earlier = os.open(root + "/sub", os.O_RDONLY)
     os.write(has_entered, b"x")
     os.read(is_held, 1)
     kept = []
@@ -31,7 +32,13 @@ if pid == 0:
             open(path, "r+").close()
         except OSError as error:
             kept.append(os.path.relpath(path, root))
-    print(json.dumps(kept), flush=True)
+    by_earlier = []
+    for name in os.listdir(earlier):
+        try:
+            os.close(os.open(name, os.O_RDWR, dir_fd=earlier))
+        except OSError as error:
+            by_earlier.append("sub/" + name)
+    print(json.dumps([kept, by_earlier]), flush=True)
     os._exit(0)
 os.read(is_ready, 1)
 holder = os.fork()
@@ -49,11 +56,13 @@ os.waitpid(pid, 0)
 def test_many_files_at_and_below_the_top_become_read_only(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     names = ["top", *(f"sub/{number}" for number in range(30))]
-    for name in ("free", *names):
+    for name in ("free", "sub/free", *names):
         (tmp_path / name).touch()
     paths = [str(tmp_path / name) for name in names]
     command = [sys.executable, "-c", SCRIPT, str(tmp_path), json.dumps(paths)]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert run.stderr == ""
-    assert json.loads(run.stdout) == names
+    kept, by_earlier_descriptor = json.loads(run.stdout)
+    assert kept == names
+    assert sorted(by_earlier_descriptor) == sorted(names[1:])
     (tmp_path / "top").write_text("outside that tree")

@@ -62,6 +62,22 @@ def test_no_directory_is_made_that_makes_other_files_a_repository(workspace: Wor
     assert not at(workspace, missing).exists()
 
 
+def test_new_content_of_a_private_file_is_private_from_the_start(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, modes, give = at(workspace, "key"), list[int](), os.fchown
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+
+    def look(descriptor: int, user: int, group: int) -> None:
+        modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
+        give(descriptor, user, group)
+
+    monkeypatch.setattr(os, "fchown", look)
+    put(workspace, "key", b"old", b"new")
+    assert modes == [0o600]
+
+
 def test_a_replaced_file_keeps_its_permissions_owner_and_attributes_but_gives_nobody_its_owners_rights(
     workspace: Workspace,
 ) -> None:
