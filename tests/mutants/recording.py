@@ -58,12 +58,12 @@ class Recorded(msgspec.Struct, frozen=True):
     def tests_of(self, module: str, place: Place) -> list[str]:
         """Return the tests that run the place, near and quick ones first, up to half a minute of them.
 
-        If only an import runs it, these are the tests that run any line of the module.
+        If none does, perhaps because an import runs it, these are the tests that run any line of the module.
         """
         lines = self.lines.get(module, {})
         here = [lines[line] for line in range(place.first_line, place.last_line + 1) if line in lines]
         found = {test for tests in here for test in tests}
-        if not found and (here or not place.function):
+        if not found:
             found = {test for tests in lines.values() for test in tests}
         return list(self._quick(found))
 

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from tests.mutants.places import mutate, places
+from tests.mutants.recording import Recorded
 from tests.mutants.rooms import ROOMS, ROOT
 from tests.mutants.sampling import Equivalent, draw, equivalents, found_again, stale
 
@@ -120,6 +121,14 @@ def test_a_place_is_found_again_after_lines_have_moved() -> None:
     assert found_again([moved, gone]) == [mutant]
 
 
+def test_a_place_that_only_an_import_runs_has_the_tests_of_its_module() -> None:
+    recorded = Recorded({"near": 0.1, "far": 0.2}, {"a.py": {9: ["near"]}, "b.py": {1: ["far"]}})
+    in_function, at_top = places(b"def f():\n    return 1\n\na = b + c\n")
+    assert (in_function.function, at_top.function) == ("f", "")
+    assert recorded.tests_of("a.py", in_function) == recorded.tests_of("a.py", at_top) == ["near"]
+    assert recorded.tests_of("c.py", in_function) == []
+
+
 _PRODUCT = """\
 import time
 
@@ -199,7 +208,7 @@ def test_a_tiny_tree(tmp_path: Path) -> None:
     )
     assert run.stderr == ""
     assert sorted(run.stdout.splitlines()) == [
-        "killed|1|return 1 => pass",
+        "killed|3|return 1 => pass",
         "survived|2|a * 2 => a // 2",
         "timed out|2|a -= 1 => pass",
     ]
