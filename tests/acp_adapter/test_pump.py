@@ -115,6 +115,20 @@ async def test_messages_and_ends_of_turns_are_followed_after_they_were_sent() ->
     assert followed == [("user_message", True, False), ("run_stop", True, True)]
 
 
+async def test_the_end_of_a_run_is_handled_once_before_the_next_message() -> None:
+    handled: list[RunStop] = []
+
+    async def handle(stop: RunStop) -> None:
+        handled.append(stop)
+
+    stop = RunStop(seq=Seq(1), reason="completed", cause="end_turn")
+    async with screen(between=handle) as drawn:
+        await drawn.show(UserMessage(seq=Seq(0), message_id=M, text="x"), stop, TextStreamed(M, "y"))
+        assert handled == []
+        await drawn.show(*(UserMessage(seq=Seq(seq), message_id=N, text="z") for seq in (2, 3)))
+    assert handled == [stop]
+
+
 async def test_streamed_message_is_only_repeated_by_a_replay() -> None:
     whole = AgentText(message_id=M, text="ab")
     async with screen() as shown:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,6 +19,7 @@ from engine.core.pictures import Picture, PictureContent
 from engine.log.branches import path_of
 from engine.log.cycles import CycleFold
 from engine.log.events import AnyEvent, Event
+from engine.log.events.conversation import RunStop
 from engine.log.events.execution import StatementRecorded
 from engine.log.events.session import PlanChanged, PlanEntry
 from engine.log.facts import Spent
@@ -138,8 +139,14 @@ class Screen:
 
 
 @asynccontextmanager
-async def screen(cwd: str = "/w", history: Iterable[Event] = (), *, terminals: bool = False) -> AsyncIterator[Screen]:
-    """A session's screen; `history` was on its log before it was opened, and was not shown."""
+async def screen(
+    cwd: str = "/w",
+    history: Iterable[Event] = (),
+    *,
+    terminals: bool = False,
+    between: Callable[[RunStop], Awaitable[None]] | None = None,
+) -> AsyncIterator[Screen]:
+    """A session's screen; `history` was on its log before it was opened, and was not shown. `between` is the pump's."""
     log = list(history)
     facts, sent = LoggedFacts(cwd, log), list[Update]()
 
@@ -148,7 +155,7 @@ async def screen(cwd: str = "/w", history: Iterable[Event] = (), *, terminals: b
         await anyio.lowlevel.checkpoint()
 
     subscription = Subscription(Seq(len(log) - 1))
-    pump = Pump(subscription, facts, send, WRITER, Shown(terminals=terminals))
+    pump = Pump(subscription, facts, send, WRITER, Shown(terminals=terminals), between)
     with anyio.fail_after(SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(pump.run)

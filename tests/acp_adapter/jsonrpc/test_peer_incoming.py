@@ -365,6 +365,18 @@ async def test_follow_ups_wait_for_the_transport() -> None:
             await followed.wait()
 
 
+async def test_a_notification_has_its_follow_ups_at_once() -> None:
+    async def handler(context: Context[Any, Any], params: Empty) -> None:
+        async def follow() -> None:
+            await context.peer.notify("followed", {})
+
+        context.after_response(follow)
+
+    async with connected([served("m", Empty, None, handler, is_notification=True)]) as (client, _):
+        await client.send(note("m", {}))
+        assert (await client.read())["method"] == "followed"
+
+
 async def test_failed_requests_have_no_follow_ups() -> None:
     async def handler(context: Context[Any, Any], params: Empty) -> None:
         async def never() -> None:

@@ -44,7 +44,7 @@ os.read(is_ready, 1)
 holder = os.fork()
 if holder == 0:
     resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
-    mounts.hold(pid, [root], paths, [])
+    mounts.hold(pid, [root, root + "/free"], [*paths, root + "/free"], [])
     os._exit(0)
 assert os.waitpid(holder, 0)[1] == 0
 os.close(has_held)

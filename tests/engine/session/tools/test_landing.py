@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from engine.session.tools.change import Change
@@ -60,6 +61,14 @@ def test_no_directory_is_made_that_makes_other_files_a_repository(workspace: Wor
     with pytest.raises(OSError, match="has changed since the change was requested"):
         put(workspace, f"{missing}/a", None, b"")
     assert not at(workspace, missing).exists()
+
+
+def test_no_descriptor_is_left_open(workspace: Workspace) -> None:
+    at(workspace, "a").write_bytes(b"same")
+    before, times = psutil.Process().num_fds(), 20
+    for _ in range(times):
+        put(workspace, "a", b"same", b"same")
+    assert psutil.Process().num_fds() < before + times
 
 
 def test_new_content_of_a_private_file_is_private_from_the_start(
