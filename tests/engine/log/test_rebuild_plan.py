@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.core.execution import Ending, ExceptionInfo, KeptGroup, NamespaceDiff, TypeInfo
-from engine.core.ids import BlobDigest, ExecutionId, ObjId, PayloadId, Seq, StatementId, ToolCallId
+from engine.core.ids import BlobDigest, EventId, ExecutionId, ObjId, PayloadId, Seq, StatementId, ToolCallId
 from engine.log.events import Event
 from engine.log.events.execution import (
     EffectAnswered,
@@ -30,18 +30,19 @@ from engine.log.events.nodes import (
     PayloadBasis,
     RevisionAdopted,
 )
-from engine.log.events.session import UsageReported
+from engine.log.events.session import EnvironmentRestored, UsageReported
 from engine.log.past import (
     PastAnswer,
     PastExecution,
     PastLooks,
     PastQuestion,
+    PastRebuild,
     PastRevision,
     PastTick,
     PastValues,
     RestorePlan,
 )
-from engine.log.rebuild_plan import History
+from engine.log.rebuild_plan import NOT_ALLOWED, History, KeptValues, Rebuild
 
 SEEN = RevisionAdopted(path="/a", look=1, state="text", digest="d1", size=3, content=BlobDigest("blake2b-1"))
 ALSO_SEEN = PastRevision(path="/a", look=1, state="text", digest="d1", size=3, content=BlobDigest("blake2b-1"))
@@ -89,6 +90,18 @@ def test_copies_of_values_that_were_dropped_are_marked_as_that() -> None:
     plan = plan_of(*steps, dropped)
     found = [step.kept[0].dropped for step in plan.steps if isinstance(step, PastExecution)]
     assert found == [True, True, False]
+
+
+def test_copies_of_an_earlier_rebuild_are_left_out_if_loading_them_is_not_allowed() -> None:
+    values, restored = (
+        KeptValues(),
+        EnvironmentRestored(event_id=EventId("r"), executions=1, anew=("x",), absent=("y",)),
+    )
+    group = KeptGroup(names=("x",), content=BlobDigest("blake2b-1"), size=1)
+    values.apply(ValuesKept(execution_id=ExecutionId("r"), groups=(group,)))
+    allowed, denied = (Rebuild(restored).past(values, is_allowed=is_allowed) for is_allowed in (True, False))
+    assert allowed == PastRebuild(anew=("x",), absent=("y",), kept=values.groups(ExecutionId("r")))
+    assert denied == PastRebuild(anew=("x",), absent=("y",), unkept={"x": NOT_ALLOWED})
 
 
 def only(plan: RestorePlan) -> PastExecution:
