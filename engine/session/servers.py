@@ -57,6 +57,11 @@ CALL_SECONDS: Final = 60.0
 FIRST_TURN_SECONDS: Final = 5.0
 """The longest wait of a turn for servers that connect for the first time."""
 
+_NPX: Final = "npx"
+_YES: Final = frozenset(("-y", "--yes"))
+_NOWHERE: Final = os.path.dirname(os.devnull)
+"""Where npx looks for packages instead of the working directory, if it may fetch them. It must exist; only root writes there."""
+
 T = TypeVar("T")
 
 
@@ -222,6 +227,8 @@ class SessionServers:
         arguments = server.args
         if distrusted and options is not None and variables.setdefault("PYTHONSAFEPATH", "1") and "E" in options:
             arguments = ("-P", *arguments)  # which says the same where variables are ignored
+        if distrusted and os.path.basename(command) == _NPX and _YES.intersection(arguments):
+            arguments = (f"--prefix={_NOWHERE}", *arguments)
         request = ServerRequest(argv=(command, *arguments), cwd=self._spec.cwd, variables=variables)
         return self._start(self._spec, request)
 
