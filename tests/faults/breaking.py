@@ -133,12 +133,12 @@ def stop_at(world: World, act: Act, target: str, n: int, *, kills: bool) -> list
     if kills:
         world.counts.kills += 1
         _signalled(world, signal.SIGKILL, "host")
-        return _after(world, act, states, request, everybody)
-    time.sleep(_STOPPED_SECONDS)  # because a program that waits for a stopped one tells nobody
+    else:
+        time.sleep(_STOPPED_SECONDS)  # because a program that waits for a stopped one tells nobody
     for process in everybody:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.send_signal(signal.SIGCONT)
-    return _after(world, act, states, request, everybody if hits_host else None)
+    return _after(world, act, states, request, everybody if kills or hits_host else None)
 
 
 def fail(world: World) -> list[str]:

@@ -75,7 +75,7 @@ def bind(world: World) -> Act:
     return Act(f"x{number} = [{number}]\nv = view('a.txt', tokens=200)\n{number}")
 
 
-def _secret(world: World) -> Act:
+def secret(world: World) -> Act:
     number = world.number()
     path = world.home / "key.txt"
     return Act(f"print({number}, open({str(path)!r}).read(), flush=True)\nk{number} = open({str(path)!r}).read()")
@@ -140,7 +140,7 @@ _ACTS: Final[tuple[tuple[int, Callable[[World], Act]], ...]] = (
     (1, _remove),
     (3, mark),
     (2, bind),
-    (1, _secret),
+    (1, secret),
     (1, _command),
     (4, _rewind),
     (3, undo),

@@ -121,6 +121,7 @@ SCENARIO: Final[Mapping[str, Callable[[World, str], Act]]] = {
     "remove": _remove,
     "command": _command,
     "mark": lambda world, _: story.mark(world),
+    "secret": lambda world, _: story.secret(world),
     "rewind": _rewind,
     "undo": lambda world, _: story.undo(world),
     "edit": _edit,

@@ -33,6 +33,8 @@ from tests.support.past import Unchecked
 from tests.support.scripts import family, kill_each
 
 SECRET: Final = b"sk-ant-api03-Qm7Xv2Lm9Rt4Wp8Ns3Bd6Hf1Kj5Tz0Yc"
+SHORT_SECRET: Final = b"q7Xv2L9R"
+"""As short as a secret may be to be hidden."""
 MARKS: Final = "marks.log"
 """In the project, and ignored by git, so that neither a record nor a rewind covers it."""
 SECONDS: Final = 240.0
@@ -171,7 +173,7 @@ class World:
         self.disk = disk
         self.counts = Counts()
         self.project, self.state, self.home = base / "project", base / "state", base / "home"
-        self.environ = {"HOME": str(self.home), "ANTHROPIC_API_KEY": SECRET.decode()}
+        self.environ = {"HOME": str(self.home), "ANTHROPIC_API_KEY": SECRET.decode(), "A_TOKEN": SHORT_SECRET.decode()}
         self.told: list[Told] = []
         self.prompts: list[tuple[int, Prompt]] = []
         self.acts: dict[str, tuple[int, int]] = {}
@@ -210,7 +212,7 @@ class World:
         """Make the project and open the session."""
         self.project.mkdir()
         self.home.mkdir()
-        (self.home / "key.txt").write_bytes(SECRET)
+        (self.home / "key.txt").write_bytes(b"%s\n%s\n" % (SECRET, SHORT_SECRET))
         subprocess.run(["git", "init", "-q", str(self.project)], check=True, timeout=SECONDS)
         (self.project / ".gitignore").write_text(f"{MARKS}\n")
         (self.project / "a.txt").write_text("first\n")
@@ -516,7 +518,7 @@ class World:
         traces = dict(self.stored())
         traces["messages"] = b"\n".join(str(told.message).encode() for told in self.told)
         traces["standard error"] = b"".join(self.errors)
-        evidence = Evidence(leftovers=self.leftovers(), traces=traces, secrets=[SECRET])
+        evidence = Evidence(leftovers=self.leftovers(), traces=traces, secrets=[SECRET, SHORT_SECRET])
         return wrong + violations(evidence, ["temporary", "secrets"])
 
     # --- other programs with the same state
