@@ -60,7 +60,7 @@ FIRST_TURN_SECONDS: Final = 5.0
 _NPX: Final = "npx"
 _YES: Final = frozenset(("-y", "--yes"))
 _NOWHERE: Final = os.path.dirname(os.devnull)
-"""Where npx looks for packages instead of the working directory, if it may fetch them. It must exist; only root writes there."""
+"""Where npx looks for packages instead of the working directory, if it may fetch them. Only root writes there."""
 
 T = TypeVar("T")
 
