@@ -24,7 +24,7 @@ import typer
 
 from ..context.models import make_model
 from ..core.clock import SystemClock
-from ..core.domain import PARTS, Domain, Layer, is_bare, is_held
+from ..core.domain import PARTS, Domain, Layer, abilities, is_bare, is_held
 from ..core.errors import EngineError
 from ..core.ids import ExecutionId
 from ..core.key_file import warning_about
@@ -498,10 +498,12 @@ def sandbox_findings(layers: Sequence[Layer], rule: str = "auto") -> Iterator[Fi
             reason = MISSING[layer]() or "the layer could not be entered"
             yield Finding("note", f"sandbox, layer {layer}: {reason}; without it statements may {_OPEN[layer]}")
     if "landlock" in layers:
-        for part, what in PARTS.items():
+        for part in PARTS:
             if part not in layers:
-                since = landlock.SINCE[part]
-                yield Finding("note", f"sandbox: without Landlock version {since}, statements may {what}")
+                (what,) = abilities((part,), bare=is_bare(layers))
+                yield Finding(
+                    "note", f"sandbox: without Landlock version {landlock.SINCE[part]}, statements may {what}"
+                )
 
 
 def _summary(can_hold: bool, rule: str) -> Finding:

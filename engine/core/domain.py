@@ -7,7 +7,7 @@ domain; sessions decide which one applies.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -23,6 +23,8 @@ PARTS: Final[Mapping[Layer, str]] = {
     "sockets": "connect to Unix sockets in the file tree, such as those of D-Bus, Docker or tmux",
 }
 """The parts that later versions of Landlock added, with what statements can do on a kernel without them."""
+LATE_SOCKETS: Final = "connect to Unix sockets that other programs make while a statement runs"
+"""What remains of it without the part "sockets" if the layer of mounts covers the sockets that exist."""
 _ESSENTIAL: Final[frozenset[Layer]] = frozenset(("landlock", "seccomp"))
 """Without mounts, statements can still change metadata outside (modes, owners, times) and read hidden directories."""
 _PRIVATE: Final[frozenset[Layer]] = frozenset(("mounts", "seatbelt"))
@@ -68,6 +70,11 @@ def is_held(layers: Collection[Layer], domain: Domain | None = None) -> bool:
 def is_bare(layers: Collection[Layer]) -> bool:
     """Return whether, with these layers, metadata outside can be changed, and hidden directories be read."""
     return not _PRIVATE & set(layers)
+
+
+def abilities(lacks: Collection[Layer], *, bare: bool) -> Sequence[str]:
+    """Return what statements can do without these parts, as phrases; `bare` as in `is_bare`."""
+    return [LATE_SOCKETS if part == "sockets" and not bare else what for part, what in PARTS.items() if part in lacks]
 
 
 def must_stand_still(layers: Collection[Layer], domain: Domain | None) -> bool:

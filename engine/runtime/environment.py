@@ -111,7 +111,8 @@ class Environment(Protocol):
     async def hold(self, places: Sequence[str]) -> None:
         """Make these absolute paths read-only for the current namespace, if its domain allows writing there.
 
-        For paths that were created or replaced after its start. Does nothing without a namespace or its mounts.
+        For paths that were created or replaced after its start. Also covers the sockets of `finds_sockets`. Does
+        nothing without a namespace or its mounts.
 
         Raises:
             EnvironmentUnavailableError: the paths stay writable.
@@ -123,6 +124,14 @@ class Environment(Protocol):
         """Whether the current namespace still sees none of the directories that its domain hides.
 
         A directory that was made anew or moved after its start is not hidden. True without a namespace or its mounts.
+        """
+        ...
+
+    @property
+    def finds_sockets(self) -> bool:
+        """Whether the current namespace finds Unix sockets outside that were made after its start: `hold` covers them.
+
+        False without a namespace or its mounts, or if Landlock refuses to connect.
         """
         ...
 

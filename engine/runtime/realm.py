@@ -27,6 +27,7 @@ import anyio
 from ..core.domain import Domain, is_inside
 from ..core.errors import EnvironmentUnavailableError
 from ..files.pins import PIN
+from .sandbox import sockets
 from .system import passing
 from .system.brands import Brand
 from .system.descriptors import name_senders, receive_named
@@ -231,6 +232,10 @@ class Holding:
         self._views: list[int] = []
         self._root: list[int] = []
         """The root of the worker's file tree, once it has begun."""
+        self._sockets: frozenset[str] = frozenset()
+        """The Unix sockets of the last look-up."""
+        self._covered: frozenset[str] = frozenset()
+        """Those that the worker did not find any more at an earlier look-up."""
         _HOLDINGS.add(self)
         finalize(self, _close, self._views, self._root)
 
@@ -264,8 +269,16 @@ class Holding:
         except OSError:
             return False
 
-    async def hold(self, pid: int, domain: Domain, places: Sequence[str]) -> None:
-        """Make absolute paths read-only in the namespaces of that process. Takes some 30 ms.
+    def late_sockets(self, domain: Domain) -> Sequence[str]:
+        """Return the Unix sockets outside that were made after the worker started, and that it finds at their paths."""
+        self._sockets = sockets.bound()
+        late = [path for path in sockets.outside(self._sockets - self._covered, domain) if self.sees(path)]
+        if not late:
+            self._covered = self._sockets
+        return late
+
+    async def hold(self, pid: int, domain: Domain, places: Sequence[str], late: Sequence[str] = ()) -> None:
+        """Make absolute paths read-only in the namespaces of that process, and cover late sockets. Takes some 30 ms.
 
         Paths that the domain does not allow to write anyway are skipped.
 
@@ -280,6 +293,7 @@ class Holding:
                 "read_only": places,
                 "views": self._views,
                 "report": theirs.fileno(),
+                "sockets": late,
             }
             passed = [theirs.fileno(), *self._views]
             command = [sys.executable, "-I", "-S", "-c", _PROGRAM]
@@ -295,6 +309,8 @@ class Holding:
         if done.returncode:
             reason = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
             raise EnvironmentUnavailableError(f"{_STAY_WRITABLE}: {reason}")
+        if late:
+            self._covered = self._sockets
         if len(self._views) > MOST_VIEWS or self._left() < 0:
             raise EnvironmentUnavailableError(_TOO_MANY)
 

@@ -191,7 +191,7 @@ class WorkerEnvironment:
             raise EnvironmentUnavailableError(
                 "the worker's process is unknown, so no more paths can be made read-only for it"
             )
-        await self._sandbox.holding.hold(self.pid, domain, places)
+        await self._sandbox.holding.hold(self.pid, domain, places, self._late_sockets())
 
     @property
     def hides_all(self) -> bool:
@@ -200,6 +200,17 @@ class WorkerEnvironment:
         if domain is None or sandbox is None or "mounts" not in sandbox.layers:
             return True
         return not any(sandbox.holding.sees(place) for place in domain.hidden)
+
+    @property
+    def finds_sockets(self) -> bool:
+        """See `Environment.finds_sockets`."""
+        return bool(self._late_sockets())
+
+    def _late_sockets(self) -> Sequence[str]:
+        domain, sandbox = None if self._spec is None else self._spec.domain, self._sandbox
+        if domain is None or sandbox is None or "mounts" not in sandbox.layers or "sockets" in sandbox.layers:
+            return ()
+        return sandbox.holding.late_sockets(domain)
 
     def stopped(self) -> AbstractAsyncContextManager[bool]:
         """See `Environment.stopped`."""

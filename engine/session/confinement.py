@@ -266,7 +266,7 @@ class Confinement:
             raise EnvironmentUnavailableError(f"there is no scratch directory for statements: {error}") from None
 
     async def hold(self, environment: Environment) -> None:
-        """Let the kernel protect files that were made or replaced since the last time.
+        """Let the kernel protect files that were made or replaced since the last time, and cover new Unix sockets.
 
         Raises EnvironmentUnavailableError, also if a hidden directory was made anew, or a program may have made a
         protected file (`is_new`): a fresh worker hides it, and ends the programs that may have it open.
@@ -274,6 +274,8 @@ class Confinement:
         if not self._is_hiding(environment):
             self._is_exposed = True
             raise EnvironmentUnavailableError("statements would see a directory that must be hidden")
+        if environment.finds_sockets:
+            await environment.hold(())
         if self._marks is None:
             return
         marks = await self._searched(self._protection.marks)
@@ -294,14 +296,14 @@ class Confinement:
             raise EnvironmentUnavailableError(too_long_text(self._protection.too_long))
 
     def is_holding(self, environment: Environment) -> bool:
-        """Whether all protected files are as when the kernel last protected them, and hidden directories hidden.
+        """Whether all protected files are as when the kernel last protected them, and what must be hidden is.
 
         False also if that takes a search, for which `hold` does not let other sessions wait.
         """
-        if self._marks is None:
-            return self._is_hiding(environment)
+        if not self._is_hiding(environment) or environment.finds_sockets:
+            return False
         protection = self._protection
-        return self._is_hiding(environment) and not protection.has_changed and self._marks == protection.marks()
+        return self._marks is None or (not protection.has_changed and self._marks == protection.marks())
 
     def _is_hiding(self, environment: Environment) -> bool:
         return not self._is_sandboxing or environment.hides_all

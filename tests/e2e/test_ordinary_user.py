@@ -24,6 +24,7 @@ ATTACKS: Final = (
     "tests/e2e/test_planted_programs.py",
     "tests/e2e/test_searches.py::test_a_sandboxed_statement_searches_with_the_ripgrep_of_our_environment",
     "tests/e2e/test_hostile_statements.py",
+    "tests/e2e/test_unix_sockets.py",
     "tests/engine/runtime/test_contract_checkpoints.py",
     "tests/engine/runtime/test_ending.py",
     "tests/engine/runtime/test_realms.py",

@@ -201,6 +201,7 @@ class Arena:
             (socket.AF_UNIX, socket.SOCK_STREAM, f"\0{self.base.name}"),
             (socket.AF_UNIX, socket.SOCK_DGRAM, f"\0{self.base.name}-datagram"),
             (socket.AF_UNIX, socket.SOCK_STREAM, str(self.base / "socket")),
+            (socket.AF_UNIX, socket.SOCK_DGRAM, str(self.base / "socket-datagram")),
             (socket.AF_INET6, socket.SOCK_STREAM, ("::1", 0)),
         ):
             with suppress(OSError):  # a machine may have no IPv6
@@ -209,7 +210,8 @@ class Arena:
                 if kind == socket.SOCK_STREAM:
                     listening.listen(128)
                 yield listening
-        os.chmod(self.base / "socket", 0o777)
+        for path in self.base.glob("socket*"):
+            path.chmod(0o777)
 
     def _printed(self) -> int:
         return fcntl.ioctl(self.master, 0x541B, bytes(4))[0]  # FIONREAD: unread bytes

@@ -61,7 +61,7 @@ KINDS: Final[dict[str, Kind]] = {
     "abstract sockets": Kind(
         "connect to abstract Unix sockets of other programs", ("landlock",), since=6, on_mac="no such thing"
     ),
-    "path sockets": Kind("connect to Unix sockets in the file tree", ("landlock",), since=9),
+    "path sockets": Kind("connect to Unix sockets in the file tree", ("landlock", "mounts"), since=9),
     "signals": Kind("send signals to other processes", ("landlock",), since=6),
     "limits": Kind("change limits of other processes", ("seccomp",), on_mac="no such thing"),
     "priorities": Kind(
@@ -263,6 +263,12 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     Attack("abstract sockets", "stream", "socket.socket(socket.AF_UNIX).connect(abstract)"),
     Attack("abstract sockets", "datagram", "socket.socket(1, 2).sendto(b'x', abstract_datagram)"),
     Attack("path sockets", "stream", "socket.socket(socket.AF_UNIX).connect(path_socket)"),
+    Attack("path sockets", "datagram", "socket.socket(1, 2).sendto(b'x', f'{path_socket}-datagram')"),
+    Attack(
+        "path sockets",
+        "directory descriptor",
+        "os.chdir(os.open(os.path.dirname(path_socket), os.O_RDONLY)); socket.socket(1).connect('socket')",
+    ),
     Attack("signals", "kill", "os.kill(victim, signal.SIGUSR1)"),
     Attack("signals", "kill, to end it", "end(victim)"),
     Attack("signals", "killpg", "os.killpg(victim, signal.SIGUSR1)"),

@@ -64,6 +64,7 @@ class HollowEnvironment:
         self.alive = True
 
     hides_all: bool = True
+    finds_sockets: bool = False
 
     async def hold(self, places: Sequence[str]) -> None:
         self.held = places

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from ...core.domain import PARTS
+from ...core.domain import abilities
 from ...core.text import plural, visible
 from ...log.events.session import DomainEntered
 from ...log.permissions import RebuildSubject
@@ -94,7 +94,7 @@ def gained_sentence(rights: Rights, before: str) -> str:
 def _open(rights: DomainEntered | RebuildSubject | Rights) -> Iterator[str]:
     if rights.bare:
         yield "change modes, owners and times of files elsewhere"
-    yield from (PARTS[part] for part in rights.lacks or ())
+    yield from abilities(rights.lacks or (), bare=rights.bare)
 
 
 def _joined(places: Sequence[str]) -> str:

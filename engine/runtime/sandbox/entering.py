@@ -17,7 +17,7 @@ from typing import Final
 
 from ...core.domain import LAYERS, PARTS, Domain, Layer, lacking
 from ..system import kernel
-from . import landlock, mounts, seatbelt, seccomp
+from . import landlock, mounts, seatbelt, seccomp, sockets
 
 CHOWN: Final = 0
 DAC_OVERRIDE: Final = 1
@@ -60,7 +60,8 @@ def enter(domain: Domain, shared_bytes: int) -> tuple[Layer, ...]:
     writable = (domain.scratch, *domain.writable)
     entered = set[Layer]()
     if "mounts" not in domain.without and not mounts.missing():
-        mounts.enter(writable, domain.read_only, domain.hidden, shared_bytes)
+        unreachable = () if _refuses_sockets(domain) else sockets.outside(sockets.bound(), domain)
+        mounts.enter(writable, domain.read_only, domain.hidden, shared_bytes, unreachable)
         entered.add("mounts")
     keep_only(of_root())
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
@@ -75,6 +76,11 @@ def enter(domain: Domain, shared_bytes: int) -> tuple[Layer, ...]:
     # Readable again, because its memory is counted from outside, like that of all workers.
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
     return tuple(layer for layer in (*LAYERS, *PARTS) if layer in entered)
+
+
+def _refuses_sockets(domain: Domain) -> bool:
+    """Whether Landlock will keep the process from connecting to Unix sockets in the file tree."""
+    return not {"landlock", "sockets"} & {*domain.without} and landlock.version() >= landlock.SINCE["sockets"]
 
 
 def starter(domain: Domain) -> Sequence[str]:

@@ -1,8 +1,9 @@
 """The mount layer: the process gets its own file tree, which is read-only except for the writable paths.
 
 Landlock has no right for metadata, so without this layer the owner, mode, times and attributes of files outside could
-be changed; with it, the kernel reports a read-only file system. Hidden paths are covered by an empty directory. Shared
-memory and terminals in `/dev` are new, and end with the last process that uses them.
+be changed; with it, the kernel reports a read-only file system. Hidden paths are covered by an empty directory, and
+Unix sockets outside by a device. Shared memory and terminals in `/dev` are new, and end with the last process that uses
+them.
 
 Mounting needs root, or root in a user namespace. Such a namespace has one user and one group; files of others belong to
 `nobody` there. Entering one cannot be undone, and some systems (Ubuntu's AppArmor) forbid the next steps instead of the
@@ -39,6 +40,7 @@ _NEWUSER: Final = 0x10000000
 MS_NOSUID: Final = 2
 MS_NODEV: Final = 4
 MS_NOEXEC: Final = 8
+_MS_BIND: Final = 1 << 12
 _MS_PRIVATE: Final = 1 << 18
 _MS_SLAVE: Final = 1 << 19
 _ATTR_RDONLY: Final = 1
@@ -87,13 +89,20 @@ def missing() -> str:
     return reason
 
 
-def enter(writable: Iterable[str], read_only: Iterable[str], hidden: Iterable[str], shared_bytes: int) -> None:
+def enter(
+    writable: Iterable[str],
+    read_only: Iterable[str],
+    hidden: Iterable[str],
+    shared_bytes: int,
+    sockets: Iterable[str] = (),
+) -> None:
     """Enter a mount namespace, and a user namespace if necessary. The paths are absolute.
 
     Leaves out paths that do not exist or contain links. Raises OSError; then the process cannot be used any more.
 
     Args:
         shared_bytes: the limit of `/dev/shm`.
+        sockets: Unix sockets to cover, without links.
     """
     leave()
     _set("/", _RECURSIVE, propagation=_MS_PRIVATE)
@@ -113,10 +122,14 @@ def enter(writable: Iterable[str], read_only: Iterable[str], hidden: Iterable[st
             _bind_above(path, tuple(clones), bound)
     for path in read_only:
         _bind_read_only(path, tuple(clones), bound)
+    for path in sockets:
+        _cover_socket(path)
     _renew_devices(shared_bytes)
 
 
-def hold(pid: int, writable: Sequence[str], read_only: Iterable[str], views: Sequence[int]) -> Sequence[int]:
+def hold(
+    pid: int, writable: Sequence[str], read_only: Iterable[str], views: Sequence[int], sockets: Iterable[str] = ()
+) -> Sequence[int]:
     """Make more paths read-only in the file tree of the process `pid`, and of all processes that share it.
 
     A file that another one was renamed over is no longer a mount, and a newer file never was. The mount of a directory
@@ -125,7 +138,7 @@ def hold(pid: int, writable: Sequence[str], read_only: Iterable[str], views: Seq
     must be disposable, with a single thread. Raises OSError.
 
     Args:
-        writable, read_only: as in `enter`.
+        writable, read_only, sockets: as in `enter`.
         views: descriptors of directories that `enter` or earlier calls have bound to themselves, as they are now; of
             those of earlier calls, also as they were before.
 
@@ -134,6 +147,8 @@ def hold(pid: int, writable: Sequence[str], read_only: Iterable[str], views: Seq
     """
     numbers = os.open("/proc/self/fdinfo", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     _enter_tree(pid)
+    for path in sockets:
+        _cover_socket(path)
     by_file: dict[_File, list[int]] = {}
     for view in views:
         by_file.setdefault(_file_at(view), []).append(view)
@@ -153,6 +168,12 @@ def hold(pid: int, writable: Sequence[str], read_only: Iterable[str], views: Seq
         if not _is_read_only(path):
             _attach(_clone(path), path, attributes=_ATTR_RDONLY)
     return found
+
+
+def _cover_socket(path: str) -> None:
+    """Bind a device that is no socket over a socket, so that the kernel refuses to connect (ECONNREFUSED)."""
+    with suppress(FileNotFoundError, NotADirectoryError, PermissionError):  # then it cannot be reached here
+        kernel.mount(os.devnull, path, "", _MS_BIND, "")
 
 
 def _enter_tree(pid: int) -> None:
@@ -333,7 +354,7 @@ def main() -> None:
     """
     wanted = json.load(sys.stdin)
     try:
-        found = hold(wanted["pid"], wanted["writable"], wanted["read_only"], wanted["views"])
+        found = hold(wanted["pid"], wanted["writable"], wanted["read_only"], wanted["views"], wanted["sockets"])
         with socket.socket(fileno=wanted["report"]) as reports:
             for view in found:
                 passing.send(reports, _A_VIEW, [view])

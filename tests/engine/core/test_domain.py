@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from engine.core.domain import LAYERS, PARTS, Domain, is_held, lacking, must_stand_still
+from engine.core.domain import LATE_SOCKETS, LAYERS, PARTS, Domain, abilities, is_held, lacking, must_stand_still
 
 
 def test_domain_needs_landlock_and_seccomp_but_not_mounts() -> None:
@@ -19,6 +19,11 @@ def test_what_is_hidden_in_what_is_writable_takes_mounts() -> None:
     assert is_held(LAYERS, home)
     elsewhere = Domain(scratch="/home/u/.state/scratch/s", writable=("/home/u/work",), hidden=("/home/u/.state",))
     assert is_held(("landlock", "seccomp"), elsewhere)
+
+
+def test_mounts_leave_later_sockets_alone() -> None:
+    assert abilities(("devices", "sockets"), bare=True) == [PARTS["devices"], PARTS["sockets"]]
+    assert abilities(("devices", "sockets"), bare=False) == [PARTS["devices"], LATE_SOCKETS]
 
 
 def test_processes_stand_still_if_they_could_write_a_file_before_it_is_protected() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import resource
+import socket
 import sys
 import tempfile
 from ast import literal_eval
 from collections.abc import AsyncGenerator, Collection
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from itertools import combinations
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from engine.core.errors import EnvironmentUnavailableError
 from engine.log.past import RestorePlan
 from engine.runtime.environment import EnvironmentSpec
 from engine.runtime.realm import MOST_BEGUN, MOST_OF_ALL, MOST_VIEWS, Holding
-from engine.runtime.sandbox import landlock
+from engine.runtime.sandbox import landlock, mounts
 from engine.runtime.worker_environment import WorkerEnvironment
 from engine.runtime.zygote import Zygote
 from tests.support.environments import PATIENCE, Bench, contents, ended_otherwise, past, refuse, spec_for, until
@@ -230,6 +231,48 @@ async def test_checkpoint_of_a_confined_worker_is_confined(tmp_path: Path) -> No
         assert b.environment.layers == there(())
         await b.run(TRY)
         assert await b.value("kept, tried(write, 'file') in (13, 30)") == "(7, True)"
+
+
+CONNECT = """
+import socket
+def connects(path):
+    try:
+        socket.socket(socket.AF_UNIX).connect(path)
+    except OSError:
+        return False
+    return True
+"""
+
+
+@pytest.mark.skipif(bool(mounts.missing()), reason="this system has no mount namespaces for this user")
+async def test_sockets_that_are_made_later_are_covered_for_a_living_worker() -> None:
+    # Not pytest's directory, which is too long for the path of a Unix socket in parallel runs.
+    with tempfile.TemporaryDirectory(dir="/tmp") as made, ExitStack() as servers:
+        place = Path(made)
+
+        def serve(name: str) -> str:
+            server = servers.enter_context(socket.socket(socket.AF_UNIX))
+            server.bind(path := str(place / name))
+            server.listen()
+            return path
+
+        early = serve("early")
+        async with held(spec_in(place, without=("sockets",))) as b:
+            await b.run(CONNECT)
+            assert await b.value(f"connects({early!r})") == "False"
+            assert not b.environment.finds_sockets
+            own, late = serve("scratch/own"), serve("late")
+            assert await b.value(f"connects({own!r}), connects({late!r})") == "(True, True)"
+            assert b.environment.finds_sockets
+            await b.environment.hold(())
+            assert not b.environment.finds_sockets
+            os.unlink(early)
+            serve("early")
+            assert b.environment.finds_sockets
+            await b.environment.hold(())
+            assert not b.environment.finds_sockets
+            connected = f"connects({own!r}), connects({late!r}), connects({early!r})"
+            assert await b.value(connected) == "(True, False, False)"
 
 
 @pytest.mark.slow

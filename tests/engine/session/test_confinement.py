@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from engine import Session, Store
 from engine.context.model import StatementAsked, TextDelta
 from engine.context.tail.rights import rebuild_sentence
-from engine.core.domain import LAYERS, PARTS, Domain, Layer
+from engine.core.domain import LAYERS, PARTS, Domain, Layer, abilities
 from engine.core.errors import EnvironmentUnavailableError
 from engine.core.ids import SessionId
 from engine.core.key_file import key_path
@@ -237,6 +237,34 @@ async def test_idle_worker_gets_no_statement_while_a_new_file_is_unprotected(
         envrc_appears(Path(session.cwd))
         await session.cell("z = 3")
     assert len(kernel.domains) == 2
+
+
+class Finding(Prompt):
+    """Finds a Unix socket until it holds it."""
+
+    async def hold(self, places: Sequence[str]) -> None:
+        await super().hold(places)
+        self.finds_sockets = False
+
+
+async def test_a_new_unix_socket_is_covered_before_the_next_statement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel, found = Kernel(), list[Finding]()
+
+    def environment() -> Finding:
+        found.append(Finding(kernel))
+        return found[-1]
+
+    monkeypatch.setattr(kernel, "environment", environment)
+    async with served(tmp_path, kernel, writes("x = 1")) as session:
+        await turns(session)
+        for source in ("y = 2", "z = 3"):
+            found[-1].finds_sockets = True
+            await session.cell(source)
+            assert not found[-1].finds_sockets
+    assert len(kernel.domains) == 1
+    assert [source for source, _ in kernel.ran_in] == ["x = 1", "y = 2", "z = 3"]
 
 
 class Commands(GuardedEnvironment):
@@ -473,7 +501,7 @@ async def test_missing_part_of_landlock_asks_before_a_rerun(tmp_path: Path, part
         (asked,) = (question.subject for question in user.questions)
         assert isinstance(asked, RebuildSubject)
         assert asked == RebuildSubject(statements=(1,), held=True, lacks=(part,), before=LEAST)
-        assert PARTS[part] in rebuild_sentence(asked)
+        assert abilities((part,), bare=False)[0] in rebuild_sentence(asked)
     newer, nobody = Kernel(), FixedPermissions([])
     async with served(tmp_path, newer, None, store=store, load=session.session_id, user=nobody) as loaded:
         await loaded.accept("z = 3").end()
