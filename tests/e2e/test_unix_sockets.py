@@ -30,6 +30,11 @@ for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
     outcomes.append(socket.socket(socket.AF_UNIX, kind).connect_ex({path!r}))
 assert all(outcomes), outcomes
 """
+COMMAND = """
+import shlex
+outcomes.append(bash(shlex.join([sys.executable, "-c", source, {path!r}])).code)
+assert all(outcomes), outcomes
+"""
 
 
 @contextmanager
@@ -52,7 +57,8 @@ def test_model_statements_connect_to_no_server_outside(tmp_path: Path, mode: str
     with servers() as (place, stack):
         early, late = place / "early", place / "late"
         listening = [serve(early, stack)]
-        statements = [PROGRAM.format(path=str(each)) for each in (early, late)]
+        source = PROGRAM + COMMAND if mode == "auto" else PROGRAM  # in mode ask, a command asks
+        statements = [source.format(path=str(each)) for each in (early, late)]
         replies = [reply for each in statements for reply in ({"statement": each}, {"text": "Done."})]
         model = scripted(tmp_path, *replies)
         with Agent(tmp_path / "state", "--model", model, permission="reject_once") as agent:
