@@ -28,7 +28,7 @@ class Limit(NamedTuple):
     """How long the tests of a mutant may take, in seconds."""
 
     start: float = 40.0
-    beside: float = 60.0
+    beside: float = 20.0
     """What a file of tests in other processes takes."""
     slower: float = 4.0
     """How many times as long as recorded."""
