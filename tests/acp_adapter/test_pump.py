@@ -18,7 +18,7 @@ from engine.log.event_log import EventLog
 from engine.log.events import UNSTAMPED
 from engine.log.events.conversation import AgentText, RunStop, UserMessage
 from engine.log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
-from engine.log.events.session import SessionOpened
+from engine.log.events.session import PlanChanged, PlanEntry, SessionOpened
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import SessionRow
 from engine.session.journal import Journal, ModelRetried, OutputStreamed, ReasoningStreamed, Subscription, TextStreamed
@@ -113,6 +113,12 @@ async def test_messages_and_ends_of_turns_are_followed_after_they_were_sent() ->
             RunStop(seq=Seq(1), reason="completed", cause="end_turn"),
         )
     assert followed == [("user_message", True, False), ("run_stop", True, True)]
+
+
+async def test_events_from_before_the_subscription_are_shown_as_new() -> None:
+    async with screen() as drawn:
+        await drawn.pump.show([PlanChanged(entries=(PlanEntry(content="earlier"),))])
+    assert [update["entries"][0]["content"] for update in drawn.sent] == ["earlier"]
 
 
 async def test_the_end_of_a_run_is_handled_once_before_the_next_message() -> None:

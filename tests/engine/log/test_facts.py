@@ -12,8 +12,8 @@ from engine.log.events import Event
 from engine.log.events.conversation import ToolCall
 from engine.log.events.execution import StatementRecorded
 from engine.log.events.going_back import BranchCreated, HeadMoved
-from engine.log.events.session import DomainEntered, OthersWrote, PermissionAnswered, PermissionOutcome
-from engine.log.facts import SessionFacts
+from engine.log.events.session import DomainEntered, OthersWrote, PermissionAnswered, PermissionOutcome, ProjectionSent
+from engine.log.facts import Readings, SessionFacts
 from engine.log.rights import LEAST, UNHELD, Domains, Rights
 from engine.session.reopening import forked
 
@@ -180,3 +180,10 @@ def test_another_path_begins_anew() -> None:
     assert domains.latest is not None
     domains.reset()
     assert domains.latest is None
+
+
+def test_an_answered_call_of_an_older_log_is_a_reading() -> None:
+    readings = Readings()
+    for answered, read in ((False, (0, 0)), (True, (1, 3))):
+        readings.apply(ProjectionSent(seq=Seq(5), round_id=1, position=3, size=9, answered=answered))
+        assert (readings.count, readings.until) == read

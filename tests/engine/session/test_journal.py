@@ -14,7 +14,7 @@ from engine.core.ids import MAIN_BRANCH, BranchId, ExecutionId, MessageId, Seq, 
 from engine.log.event_log import BLOCK, NEWEST, EventLog
 from engine.log.events import Event
 from engine.log.events.conversation import AgentText, UserMessage
-from engine.log.events.execution import CommandEnded, ExecutionStarted
+from engine.log.events.execution import CommandEnded, ExecutionFinished, ExecutionStarted
 from engine.log.events.going_back import BranchCreated, HeadMoved
 from engine.log.redaction import Redactor
 from engine.log.store.memory import MemoryStore
@@ -260,6 +260,26 @@ async def test_last_output_of_a_command_precedes_its_end() -> None:
     ]
     journal.signal(OutputStreamed(statement, "stdout", "ry fine"))
     assert await taken(subscription, 1) == [OutputStreamed(statement, "stdout", "very fine")]
+
+
+async def test_output_that_waits_is_dropped_with_the_record_of_its_statement() -> None:
+    journal = Journal(HeldStore(), SessionId("s"), SECRETS)
+    subscription = journal.subscribe()
+    journal.signal(OutputStreamed(ToolCallId("p"), "stdout", "ve"))
+    finished = ExecutionFinished(
+        seq=Seq(0),
+        execution_id=ExecutionId("e"),
+        statement_id=StatementId("s"),
+        status="ok",
+        started_at=0.0,
+        ended_at=0.0,
+    )
+    journal.write(finished)
+    journal.committed(Seq(0), None)
+    assert await taken(subscription, 1) == [finished]
+    later = OutputStreamed(ToolCallId("p"), "stdout", "ry fine")
+    journal.signal(later)
+    assert await taken(subscription, 1) == [later]
 
 
 async def test_locked_store_fails_waits_and_takes_events_later() -> None:

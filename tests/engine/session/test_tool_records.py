@@ -19,6 +19,7 @@ from engine.log.file_history import ActOnFile
 from engine.log.past import PastAnswer, PastQuestion
 from engine.log.statements import EffectAnswer, EffectRequest
 from engine.log.store.memory import MemoryStore
+from engine.session import tool_records
 from engine.session.tool_records import (
     Entry,
     FileState,
@@ -27,6 +28,7 @@ from engine.session.tool_records import (
     directories_and_links,
     file_state,
     link_state,
+    states_before,
     subject_of,
 )
 from engine.session.tools import Reading
@@ -106,6 +108,16 @@ def test_a_removed_binary_file_shows_its_size_and_a_replaced_one_both_sizes(tmp_
     sizes = moved.note.split(" -> ")
     assert len(sizes) == 2
     assert removed.note == sizes[0] != sizes[1]
+
+
+def test_what_one_act_removes_is_kept_up_to_a_limit_in_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [str(tmp_path / name) for name in "abc"]
+    for path in paths:
+        Path(path).write_bytes(b"xy")
+    act = TreeAct(paths=tuple(paths), do=lambda: None, becomes=tuple((path, None) for path in paths), protected="")
+    assert [states_before(act)[path].data for path in paths] == [b"xy"] * 3
+    monkeypatch.setattr(tool_records, "_KEPT_TOGETHER", 5)
+    assert [states_before(act)[path].data for path in paths] == [b"xy", b"xy", None]
 
 
 def test_a_recorded_error_is_the_answer_to_one_request() -> None:

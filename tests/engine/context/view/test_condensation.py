@@ -76,6 +76,11 @@ def test_what_leaves_exactly_the_target_is_enough() -> None:
     assert choose_cut(range(5), costs, 3_000 + allowance(1_000) - 1) == Cut((0, 1), 2_000)
 
 
+def test_what_frees_no_more_than_a_summary_may_cost_is_no_cut() -> None:
+    assert choose_cut(range(2), [SUMMARY_FLOOR], 0) is None
+    assert choose_cut(range(2), [SUMMARY_FLOOR + 1], 0) == Cut((0,), SUMMARY_FLOOR + 1)
+
+
 def test_a_cut_may_reach_its_end() -> None:
     assert choose_cut(range(5), [1_000] * 4, 0, end=2) == Cut((0, 1), 2_000)
 
