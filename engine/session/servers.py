@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import anyio
@@ -57,7 +58,6 @@ CALL_SECONDS: Final = 60.0
 FIRST_TURN_SECONDS: Final = 5.0
 """The longest wait of a turn for servers that connect for the first time."""
 
-_NPX: Final = "npx"
 _YES: Final = frozenset(("-y", "--yes"))
 _NOWHERE: Final = os.path.dirname(os.devnull)
 """Where npx looks for packages instead of the working directory, if it may fetch them. Only root writes there."""
@@ -227,7 +227,7 @@ class SessionServers:
         arguments = server.args
         if distrusted and options is not None and variables.setdefault("PYTHONSAFEPATH", "1") and "E" in options:
             arguments = ("-P", *arguments)  # which says the same where variables are ignored
-        if distrusted and os.path.basename(command) == _NPX and _YES.intersection(arguments):
+        if distrusted and _may_fetch(command, arguments) and not _has_own_registry(self._spec.cwd):
             arguments = (f"--prefix={_NOWHERE}", *arguments)
         request = ServerRequest(argv=(command, *arguments), cwd=self._spec.cwd, variables=variables)
         return self._start(self._spec, request)
@@ -428,6 +428,19 @@ def _options_before_module(command: str, arguments: Sequence[str]) -> str | None
                 return before
             has_value = first == len(options) - 1
     return None
+
+
+def _may_fetch(command: str, arguments: Collection[str]) -> bool:
+    return os.path.basename(command) == "npx" and not _YES.isdisjoint(arguments)
+
+
+def _has_own_registry(directory: str) -> bool:
+    """Whether npm may find a project's settings there, such as a registry, which are protected from statements.
+
+    Without them it would fetch a package of that name from the public registry.
+    """
+    places = (Path(directory), *Path(directory).parents)
+    return any((place / ".npmrc").exists() for place in places if place != Path.home())
 
 
 def _ignore() -> None:

@@ -117,3 +117,6 @@ async def test_a_package_that_npx_may_fetch_is_none_of_the_project(
     (request,) = await started(project, (), StdioServer(name="tool", command=str(npx), args=arguments))
     assert request.cwd == str(project)
     assert request.argv == (str(npx), *(["--prefix=/dev"] if is_elsewhere else []), *arguments)
+    (tmp_path / ".npmrc").write_text("@company:registry=https://npm.example\n")  # else the public registry's would run
+    (request,) = await started(project, (), StdioServer(name="tool", command=str(npx), args=arguments))
+    assert request.argv == (str(npx), *arguments)
