@@ -440,7 +440,7 @@ def _has_own_registry(directory: str) -> bool:
     Without them it would fetch a package of that name from the public registry.
     """
     places = (Path(directory), *Path(directory).parents)
-    return any((place / ".npmrc").exists() for place in places if place != Path.home())
+    return any((place / ".npmrc").exists() for place in places if str(place) != os.path.expanduser("~"))
 
 
 def _ignore() -> None:
