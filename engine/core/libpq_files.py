@@ -55,9 +55,11 @@ def passwords(environ: Mapping[str, str]) -> Iterator[str]:
                 yield re.sub(r"\\(.)", r"\1", found)
 
 
-def has_service_password(environ: Mapping[str, str]) -> bool:
+def has_service_password(environ: Mapping[str, str], service: str) -> bool:
     """Return whether a service has a password, which counts before that in PGPASSWORD."""
-    return any(name == "password" for path in _service_files(environ) for name, _ in _settings(path))
+    section = re.compile(rf"(?ms)^[ \t]*\[{re.escape(service)}\][ \t\r]*$(.*?)(?=^[ \t]*\[|\Z)")
+    texts = (section.search(_text(path)) for path in _service_files(environ))
+    return any(name == "password" for text in texts if text for name, _ in _SETTING.findall(text[1]))
 
 
 def _service_files(environ: Mapping[str, str]) -> list[str]:

@@ -65,6 +65,9 @@ _PASSWORDS_IN_URL: Final = (
 _PARAMETER_IN_URL: Final = re.compile(r"[?&#;]([\w.%-]+)=([^&#;\s]+)")
 _RANDOM_PART: Final = 16
 """The length from which a part of a URL's path may be a key, as in the addresses of web hooks."""
+_RANDOM_NAME: Final = 14
+"""The length from which a name with digits and both cases is more likely a part of a key than of a path."""
+_MIXED: Final = tuple(map(re.compile, ("[a-z]", "[A-Z]", "[0-9]")))
 _PROXY: Final = re.compile(r"(?i).*_proxy")
 _PASSWORD_OF_PROXY: Final = re.compile(r"\A(?:[\w+.-]+://)?[^/\s:]*:(\S+)@")
 """The password in an address of a proxy, which usually has no scheme. Up to the last `@`, even behind a slash."""
@@ -247,10 +250,12 @@ def _is_plain(value: str) -> bool:
 
 def _may_be_path(value: str) -> bool:
     """Return whether the value is like an absolute path, or the rest of a URL. A key may begin with a slash, too."""
-    if value.startswith("//"):
-        return True
-    top, slash, _ = os.path.expanduser(value).removeprefix(os.sep).partition(os.sep)
-    return bool(slash) and _is_path(os.sep + top) and value.startswith((os.sep, "~"))
+    return os.path.isabs(os.path.expanduser(value)) and not any(map(_is_of_key, value.split(os.sep)))
+
+
+def _is_of_key(part: str) -> bool:
+    is_mixed = all(pattern.search(part) for pattern in _MIXED)
+    return part.endswith("=") or (is_mixed and (len(part) >= _RANDOM_NAME or "+" in part))
 
 
 def _configured(patterns: Iterable[str]) -> tuple[list[str], list[str]]:

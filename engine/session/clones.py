@@ -60,6 +60,7 @@ _OF_DATABASE: Final = (
 """The folder of records in the state directory."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _MODE: Final = 0o700
+_MOST_LINKS: Final = 40
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _GIT: Final = ".git"
 CANNOT: Final = "cannot clone {address}: {reason}"
@@ -127,8 +128,7 @@ class Clones:
         repository = repository_of(self._repositories, cwd)
         if repository is None:
             return None
-        if other := _changeable(repository.directory):
-            raise InvalidRequestError(CHANGEABLE.format(repository.directory, other))
+        _check_way(repository.directory)
         self._hold(session_id, cwd)
         if _is_filled(cwd):
             if os.lstat(cwd).st_uid != os.geteuid():
@@ -142,6 +142,7 @@ class Clones:
         try:
             remove_tree(new)
             os.makedirs(repository.directory, exist_ok=True)
+            _check_way(repository.directory)  # somebody else may have made it meanwhile
             os.mkdir(new, _MODE)
             at = clone(repository, new, self._environ, last and CheckedOut(last.commit, last.branch))
             back, left = 0, list[str]()
@@ -246,16 +247,29 @@ def _is_filled(path: str) -> bool:
         return True
 
 
+def _check_way(directory: str) -> None:
+    if other := _changeable(directory):
+        raise InvalidRequestError(CHANGEABLE.format(directory, other))
+
+
 def _changeable(path: str) -> str:
-    """Return the directory on the way to a path that another account owns or may change; "" if there is none."""
-    real = os.path.realpath(path)
-    for place in (real, *map(str, Path(real).parents)):
+    """Return a directory or link on the way to a path that another account owns or may exchange; "" for none."""
+    place, rest, links = os.sep, [*filter(None, path.split(os.sep))], 0
+    while True:
         with suppress(FileNotFoundError):
             state = os.lstat(place)
-            is_open = state.st_mode & stat.S_IWOTH and not state.st_mode & stat.S_ISVTX
-            if is_open or state.st_uid not in (0, os.geteuid()):
+            is_link = stat.S_ISLNK(state.st_mode)
+            is_open = not is_link and state.st_mode & stat.S_IWOTH and not state.st_mode & stat.S_ISVTX
+            links += is_link
+            if is_open or state.st_uid not in (0, os.geteuid()) or links > _MOST_LINKS:
                 return place
-    return ""
+            if is_link:
+                target = os.readlink(place)
+                place = os.sep if os.path.isabs(target) else os.path.dirname(place)
+                rest = [*filter(None, target.split(os.sep)), *rest]
+        if not rest:
+            return ""
+        place = os.path.normpath(os.path.join(place, rest.pop(0)))
 
 
 def _rename(new: str, cwd: str) -> None:

@@ -214,7 +214,7 @@ NO_ADDRESS: Final = "{variable} must be a web address without blanks and control
 NO_PROVIDER: Final = "there is no provider {name!r}; write PROVIDER:MODEL, with a provider such as {names}"
 NOT_SERVED: Final = (
     "the provider {name!r} is not offered here, because its library reads the user's files while it has the server's "
-    "keys; the administrator can name it in `models` in the server's settings"
+    "keys; if users may decide where these keys are sent, the administrator can name it in `models`"
 )
 _OF_MODELS: Final = ("REWINDOW_MODEL", "REWINDOW_MODELS", "REWINDOW_FALLBACK_MODELS")
 """The settings with names of models. For the user of a server these variables are the server's."""

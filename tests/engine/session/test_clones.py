@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from engine import Sessions, Settings
 from engine.core.clock import SystemClock
@@ -182,6 +183,25 @@ async def test_a_directory_that_another_account_may_change_has_no_clones(world: 
             assert await refusal() == CHANGEABLE.format(world.place, world.place)
             os.chown(world.place, 0, -1)
         await sessions.load(session_id)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a link to another account")
+def test_a_link_of_another_account_leads_to_no_clones(world: World) -> None:
+    link = world.place.with_name("link")
+    clones = Clones(replace(world.settings, workspaces=(replace(world.repository, directory=str(link)),)), {})
+    made = world.place.with_name("made")
+    made.mkdir()
+    link.symlink_to("made")
+    for path, account, mode in ((link, 1, 0o755), (made, 0, 0o777)):
+        os.chown(path, account, -1, follow_symlinks=False)
+        made.chmod(mode)
+        with pytest.raises(InvalidRequestError) as refused:
+            clones.provide(SessionId("ses_1"), f"{link}/ses_1")
+        assert str(refused.value) == CHANGEABLE.format(link, path)
+        os.chown(path, 0, -1, follow_symlinks=False)
+    made.chmod(0o755)
+    assert clones.provide(SessionId("ses_1"), f"{link}/ses_1") is not None
+    clones.close(SessionId("ses_1"))
 
 
 async def test_a_fork_has_its_own_clone_with_the_edits(world: World) -> None:

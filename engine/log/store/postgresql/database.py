@@ -257,7 +257,8 @@ def _with_defaults(address: str) -> str:
         own = {name: value for name, value in _DEFAULTS.items() if name not in known}
         # libpq may not find it by itself, see `hardening.withhold_variables`.
         password = os.environ.get("PGPASSWORD", "")
-        if password and "password" not in known and not has_service_password(os.environ):
+        service = conninfo_to_dict(address).get("service") or os.environ.get("PGSERVICE", "")
+        if password and "password" not in known and not (service and has_service_password(os.environ, str(service))):
             own["password"] = password
         return make_conninfo(address, **own)
     except psycopg.Error:

@@ -487,7 +487,9 @@ def test_an_inspection_names_rights_and_settings(store: PostgresqlStore, server:
         ("postgresql://ann@h/d", "", "pw-4711"),
         ("postgresql://ann:own@h/d", "", "own"),
         ("postgresql://ann@h/d?service=s", "[s]\nhost=h\n", "pw-4711"),
-        ("postgresql://ann@h/d?service=s", "[s]\npassword=of-service\n", None),
+        ("postgresql://ann@h/d?service=s", "[s]\nhost=h\n[other]\npassword=other\n", "pw-4711"),
+        ("postgresql://ann@h/d", "[s]\npassword=of-service\n", "pw-4711"),
+        ("postgresql://ann@h/d?service=s", "[other]\n[s]\nhost=h\npassword=of-service\n", None),
     ],
 )
 def test_the_password_of_the_environment_is_given_to_libpq(
