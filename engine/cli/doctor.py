@@ -428,11 +428,22 @@ _OPEN: Final[Mapping[Layer, str]] = {
     "seccomp": "use the network",
     "seatbelt": "change all files that you can change, and use the network",
     "mounts": (
-        "change modes, owners and times of your files, read the state of sessions, and write into your terminals and"
-        " the shared memory of your programs"
+        "read stored keys and the state of other sessions, change modes, owners and times of your files, and write into"
+        " your terminals and the shared memory of your programs. Nothing protects git's configuration and other files"
+        " that programs run, so in mode auto statements write only scratch files in a directory that contains such"
+        " files"
     ),
 }
 """What a statement may do without this layer, if all others are in force."""
+_APPARMOR: Final = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+_BY_APPARMOR: Final = (
+    "To get the layer, allow user namespaces for Rewindow with an AppArmor profile that has the rule `userns,`"
+    " (docs/sandbox.md shows one), or for all programs: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+)
+_BY_NAMESPACES: Final = (
+    "To get the layer, allow user namespaces: see the sysctl settings user.max_user_namespaces and"
+    " kernel.unprivileged_userns_clone, and the settings of a container"
+)
 _SO_NOT: Final = (
     "so statements cannot write in this directory, even in mode auto; install Rewindow elsewhere (pipx, uv tool)"
 )
@@ -490,13 +501,14 @@ def sandbox_findings(layers: Sequence[Layer], rule: str = "auto") -> Iterator[Fi
     Args:
         rule: the setting `sandbox`.
     """
-    yield _summary(is_held(layers), rule)
+    yield _summary(is_held(layers), rule, is_whole=not is_bare(layers))
     for layer in MISSING:
         if layer in layers:
             yield Finding("ok", f"sandbox, layer {layer}: in force")
         else:
             reason = MISSING[layer]() or "the layer could not be entered"
-            yield Finding("note", f"sandbox, layer {layer}: {reason}; without it statements may {_OPEN[layer]}")
+            advice = f". {way_to_mounts()}" if layer == "mounts" else ""
+            yield Finding("note", f"sandbox, layer {layer}: {reason}; without it statements may {_OPEN[layer]}{advice}")
     if "landlock" in layers:
         for part in PARTS:
             if part not in layers:
@@ -506,12 +518,27 @@ def sandbox_findings(layers: Sequence[Layer], rule: str = "auto") -> Iterator[Fi
                 )
 
 
-def _summary(can_hold: bool, rule: str) -> Finding:
+def way_to_mounts(restriction: str = _APPARMOR) -> str:
+    """Say how to get the layer of mounts.
+
+    Args:
+        restriction: the file of the setting by which AppArmor forbids user namespaces, as Ubuntu does.
+    """
+    return _BY_APPARMOR if read(restriction).strip() == b"1" else _BY_NAMESPACES
+
+
+def _summary(can_hold: bool, rule: str, *, is_whole: bool) -> Finding:
     """Say what the layers mean for a user of a model."""
     if rule == "off":
         can = "could" if can_hold else "cannot"
         return Finding(
             "note", f"no sandbox, because the setting disables it (the kernel {can} sandbox statements): {_ALL_ASK}"
+        )
+    if can_hold and not is_whole:
+        return Finding(
+            "note",
+            "a model's statements run in a sandbox, but without the layer mounts: stored keys and the state of other"
+            " sessions are readable, and in mode auto statements cannot write beside git's configuration",
         )
     if can_hold:
         return Finding("ok", "a model's statements run in a sandbox: in mode ask, only their changes need permission")

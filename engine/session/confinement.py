@@ -75,7 +75,7 @@ def domain_of(
         state: where sessions are stored.
         protected: files in the directories that other programs run without a question.
         keys: the directories that have the file of keys, or get it when the user stores the first key.
-        is_open: whether part of this program is in the directories and cannot be protected.
+        is_open: whether something is in the directories that programs must not change and nothing can protect.
     """
     # The kernel cannot protect a link, and a file that replaces it would be trusted from the next start on.
     is_closed = not is_open and not ways_in(tuple(roots))
@@ -202,9 +202,14 @@ class Confinement:
 
     @property
     def _is_open(self) -> bool:
-        """Whether part of this program is in the session's directories, and nothing protects it from statements."""
+        """Whether nothing protects part of this program, or files that others run, in the session's directories."""
         installation = self._protection.installation
-        return bool(installation.open) or (self._is_bare and bool(installation.parts))
+        return bool(installation.open) or (self._is_bare and (bool(installation.parts) or self._has_protected))
+
+    @property
+    def _has_protected(self) -> bool:
+        """Whether files that other programs run were in the session's directories when the sandbox was chosen."""
+        return any(mark is not None and is_inside(path, self._roots) for path, mark in self._chosen_marks.items())
 
     def narrowed(self, domain: Domain, layers: Collection[Layer]) -> Domain | None:
         """Return the sandbox to use instead of one that a worker has entered with these layers; None if it may stay."""

@@ -187,11 +187,13 @@ def test_what_a_program_makes_is_shown_and_held(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_without_mounts_programs_are_not_held(tmp_path: Path, marker: Path) -> None:
-    """So that the tests without mounts are about what they say."""
-    agent, path, before = attacked(tmp_path, filled(HELD["shell"], marker), "reject_once", started_by=WITHOUT_MOUNTS)
-    assert left(before, path).keys() == {".git/config"}
-    assert any(note in json.dumps(agent.updates()) for note in ("sandbox", "Sandbox"))
+@pytest.mark.skipif(subprocess.run([*WITHOUT_MOUNTS, "true"], check=False).returncode != 0, reason="needs util-linux")
+def test_without_mounts_programs_write_nothing_beside_a_repository(tmp_path: Path, marker: Path) -> None:
+    writes = "import subprocess\nassert subprocess.run(['touch', 'file']).returncode"
+    statement = f"{filled(HELD['shell'], marker)}\n{writes}"
+    agent, path, before = attacked(tmp_path, statement, "reject_once", started_by=WITHOUT_MOUNTS)
+    assert left(before, path) == {}
+    assert json.dumps(agent.updates()).count("the layer mounts is missing") == 1
 
 
 # --- what the user made -----------------------------------------------------------------------------------------------

@@ -22,6 +22,12 @@ _IN_ASK: Final = (
     "Other file changes by Python code, and all commands, need permission in mode ask and are "
     "refused in mode plan. Databases, C code and started programs cannot write elsewhere."
 )
+_BARE: Final = (
+    " This system does not offer the layer `mounts`, so nothing hides Rewindow's stored keys and the state of other"
+    " sessions from statements. In mode auto, their own code and commands cannot write in directories that contain a"
+    " git repository or other files that programs run; bash(command, outside=True) asks the user. `rewindow doctor`"
+    " tells how to get the layer."
+)
 _IN_AUTO: Final = "Commands run in the sandbox too; bash(command, outside=True) asks the user to run a command outside."
 
 
@@ -47,13 +53,14 @@ def before_phrase(given: Collection[Rights | None]) -> str:
 
 
 def entered_sentence(entered: DomainEntered) -> str:
-    """Describe a sandbox and what needs a question, in one or two sentences."""
+    """Describe a sandbox, what needs a question, and what a missing layer means, in a few sentences."""
     if not entered.held:
         return (
             f"There is no sandbox here: {entered.reason}. Statements run with your permissions, so mode ask asks you "
             "before each model statement."
         )
-    return f"Statements run {rights_phrase(entered)}. {_IN_AUTO if entered.writable else _IN_ASK}"
+    missing = _BARE if entered.bare else ""
+    return f"Statements run {rights_phrase(entered)}. {_IN_AUTO if entered.writable else _IN_ASK}{missing}"
 
 
 def entered_line(entered: DomainEntered) -> str:
@@ -63,7 +70,8 @@ def entered_line(entered: DomainEntered) -> str:
     places = _joined(["scratch files", *map(_place, entered.writable)])
     network = ", with TCP" if entered.network else ""
     rest = "" if entered.writable else "; other changes ask you"
-    return f"sandboxed: only {places} are writable{network}{rest} (/sandbox)"
+    missing = "; keys and git are not protected, because the layer mounts is missing" if entered.bare else ""
+    return f"sandboxed: only {places} are writable{network}{rest}{missing} (/sandbox)"
 
 
 def _place(path: str) -> str:
@@ -93,6 +101,7 @@ def gained_sentence(rights: Rights, before: str) -> str:
 
 def _open(rights: DomainEntered | RebuildSubject | Rights) -> Iterator[str]:
     if rights.bare:
+        yield "read stored keys and the state of other sessions"
         yield "change modes, owners and times of files elsewhere"
     yield from abilities(rights.lacks or (), bare=rights.bare)
 

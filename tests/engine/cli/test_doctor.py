@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,7 @@ from engine.cli.doctor import (
     processes_of,
     room,
     sandbox_findings,
+    way_to_mounts,
 )
 from engine.cli.output import size
 from engine.core.domain import LAYERS, Layer, is_held
@@ -109,11 +111,28 @@ def test_own_installation_in_the_directory_is_named(
     assert all("/p/.venv" in each.text for each in findings)
 
 
+@pytest.mark.parametrize(("setting", "named"), [("1\n", True), ("0\n", False), (None, False)])
+def test_the_way_to_the_layer_mounts_depends_on_apparmor(tmp_path: Path, setting: str | None, named: bool) -> None:
+    if setting is not None:
+        (tmp_path / "setting").write_text(setting)
+    assert ("`userns,`" in way_to_mounts(str(tmp_path / "setting"))) == named
+
+
+def test_a_missing_layer_mounts_names_keys_git_and_the_way_to_get_it() -> None:
+    (note,) = (
+        each.text for each in sandbox_findings(("landlock", "seccomp")) if "sandbox, layer mounts: " in each.text
+    )
+    assert "stored keys" in note
+    assert "git's configuration" in note
+    assert note.endswith(way_to_mounts())
+
+
 @pytest.mark.parametrize("missing", LAYERS)
 def test_missing_sandbox_layer_is_named_with_its_consequence(missing: Layer) -> None:
     layers = tuple(layer for layer in LAYERS if layer != missing)
     first, *found = sandbox_findings(layers)
-    assert first.grade == ("ok" if is_held(layers) else "note")
+    assert first.grade == "note"
+    assert ("a model's statements run in a sandbox" in first.text) == is_held(layers)
     (note,) = (finding.text for finding in found if f"layer {missing}: " in finding.text)
     assert "without it statements may " in note
     assert [finding.grade for finding in found if ": in force" in finding.text] == ["ok", "ok"]
@@ -123,6 +142,7 @@ def test_missing_sandbox_layer_is_named_with_its_consequence(missing: Layer) -> 
     ("layers", "rule", "grade", "said"),
     [
         (LAYERS, "auto", "ok", "a model's statements run in a sandbox"),
+        (("landlock", "seccomp"), "auto", "note", "without the layer mounts: stored keys"),
         (LAYERS, "off", "note", "no sandbox, because the setting disables it (the kernel could sandbox statements)"),
         ((), "auto", "note", "no sandbox, because this kernel cannot sandbox statements: "),
         ((), "required", "failed", "sandbox = required: no model statement will run"),

@@ -217,6 +217,50 @@ async def test_protected_files_are_read_only_from_the_first_worker(tmp_path: Pat
     assert os.path.join(session.cwd, ".envrc") in domain.read_only
 
 
+BARE: tuple[Layer, ...] = ("landlock", "seccomp")
+
+
+def repository_appears(folder: Path) -> None:
+    for name in ("objects", "refs"):
+        (folder / ".git" / name).mkdir(parents=True)
+    for name in ("HEAD", "config"):
+        (folder / ".git" / name).touch()
+
+
+@pytest.mark.parametrize(
+    ("layers", "change", "is_writable"),
+    [
+        (BARE, nothing_protected_changes, True),
+        (BARE, repository_appears, False),
+        (BARE, envrc_appears, False),
+        (LAYERS, repository_appears, True),
+    ],
+)
+async def test_programs_write_beside_what_others_run_only_with_mounts(
+    tmp_path: Path, layers: tuple[Layer, ...], change: Callable[[Path], None], is_writable: bool
+) -> None:
+    kernel = Kernel(layers)
+    async with served(tmp_path, kernel, writes("x = 1")) as session:
+        change(Path(session.cwd))
+        session.set_mode("auto")
+        await turns(session)
+        (event,) = (each for each in session.events if isinstance(each, DomainEntered))
+    ((_, domain),) = kernel.ran_in
+    assert domain is not None
+    assert domain.writable == event.writable == ((session.cwd,) if is_writable else ())
+    assert event.bare == (layers == BARE)
+
+
+async def test_a_repository_that_appears_ends_writing_beside_it_without_mounts(tmp_path: Path) -> None:
+    kernel = Kernel(BARE)
+    async with served(tmp_path, kernel, writes("x = 1", "y = 2")) as session:
+        session.set_mode("auto")
+        await turns(session)
+        repository_appears(Path(session.cwd))
+        await turns(session)
+    assert [bool(domain and domain.writable) for _, domain in kernel.ran_in] == [True, False]
+
+
 class Prompt(GuardedEnvironment):
     """Has kept what each statement changed by the time that it has ended, so the next one waits for nothing."""
 

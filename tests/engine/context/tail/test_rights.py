@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.context.tail.rights import before_phrase, entered_sentence, rebuild_sentence
+from engine.context.tail.rights import before_phrase, entered_line, entered_sentence, rebuild_sentence
+from engine.core.domain import LATE_SOCKETS
 from engine.log.events.session import DomainEntered
 from engine.log.permissions import RebuildSubject
 from engine.log.rights import UNHELD, Rights
@@ -22,9 +23,11 @@ from engine.log.rights import UNHELD, Rights
         (DomainEntered(held=True, network=True), "with TCP", "without a network"),
         (
             DomainEntered(held=True, bare=True, lacks=("devices",)),
-            "scratch directory, and can change modes",
+            "scratch directory, and can read stored keys and the state of other sessions, change modes",
             "in auto",
         ),
+        (DomainEntered(held=True, bare=True), "does not offer the layer `mounts`", "no sandbox"),
+        (DomainEntered(held=True, lacks=("sockets",)), LATE_SOCKETS, "the layer `mounts`"),
         (
             DomainEntered(held=False, reason="it is old"),
             "no sandbox here: it is old. Statements run with your",
@@ -36,6 +39,11 @@ def test_it_says_what_asks_and_what_cannot_happen(entered: DomainEntered, said: 
     sentence = entered_sentence(entered)
     assert said in sentence
     assert unsaid not in sentence
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_short_line_names_the_missing_layer(bare: bool) -> None:
+    assert ("the layer mounts is missing" in entered_line(DomainEntered(held=True, bare=bare))) == bare
 
 
 def test_a_rebuild_question_names_the_earlier_rights() -> None:
