@@ -135,6 +135,19 @@ class Environment(Protocol):
         """
         ...
 
+    @property
+    def has_programs(self) -> bool:
+        """Whether code of earlier statements may run in the sandbox now, though none is running.
+
+        It may run in a process, a thread of the worker, a signal handler, or a method of a value that is being saved.
+        A checkpoint runs nothing. True also if it is unknown.
+        """
+        ...
+
+    def end_programs(self) -> None:
+        """Kill all sandboxed processes of the session at once, the worker and its checkpoints too."""
+        ...
+
     def stopped(self) -> AbstractAsyncContextManager[bool]:
         """Stop the sandboxed processes of all the host's sessions, and exclude `acting`.
 

@@ -31,7 +31,7 @@ from .sandbox import sockets
 from .system import passing
 from .system.brands import Brand
 from .system.descriptors import name_senders, receive_named
-from .system.process_table import stat_of
+from .system.process_table import children_of, may_be_woken, stat_of, threads_of
 from .system.processes import ProcessHandle
 from .worker.forking.realm import STAND_STILL, STILL
 from .zygote import Zygote
@@ -180,6 +180,26 @@ class Realm:
                 process.send(signal.SIGKILL)
                 return True
         return False
+
+    def has_others(self, idle: Sequence[int]) -> bool:
+        """Return whether it has other processes than these, or one of these may act by itself; True if unknown.
+
+        One may act because of another thread, a timer, or a handler of another signal than SIGINT.
+        """
+        if self._forks is None or self._is_over():
+            return False
+        if not self._find():
+            return True
+        found, waiting = set[int](), [self._pid]
+        while waiting:
+            below = children_of(waiting.pop())
+            if below is None:
+                return True
+            waiting += below
+            found |= below
+        with contextlib.suppress(OSError):
+            return not found <= set(idle) or any(threads_of(pid) > 1 or may_be_woken(pid) for pid in found)
+        return True
 
     def kill(self) -> None:
         """Kill the realm with all its processes."""

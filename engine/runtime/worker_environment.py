@@ -212,6 +212,22 @@ class WorkerEnvironment:
             return ()
         return sandbox.holding.late_sockets(domain)
 
+    @property
+    def has_programs(self) -> bool:
+        """See `Environment.has_programs`."""
+        if not self._realm.is_begun:
+            return self.alive
+        if self._worker is not None and self._worker.keeping and self._worker.kept() is None:
+            return True
+        return self._realm.has_others((*self._checkpoints.pids, *([self.pid] if self.pid else ())))
+
+    def end_programs(self) -> None:
+        """See `Environment.end_programs`."""
+        if self._realm.is_begun:
+            self._realm.kill()
+        else:
+            self.interrupt()
+
     def stopped(self) -> AbstractAsyncContextManager[bool]:
         """See `Environment.stopped`."""
         return self._standing_still()

@@ -65,6 +65,10 @@ class HollowEnvironment:
 
     hides_all: bool = True
     finds_sockets: bool = False
+    has_programs: bool = False
+
+    def end_programs(self) -> None:
+        self.alive = False
 
     async def hold(self, places: Sequence[str]) -> None:
         self.held = places

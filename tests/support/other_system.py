@@ -35,6 +35,7 @@ ASKS: Final = (
             "desktop",
             "kernel",
             "names",
+            "new_names",
             "own_process",
             "peers",
             "passing",

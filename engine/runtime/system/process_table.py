@@ -65,6 +65,9 @@ if sys.platform == "linux":
     _STATE, _PARENT, _GROUP, _SESSION, _START = 0, 1, 2, 3, 19
     """Positions among the fields of /proc/PID/stat after the command."""
 
+    _USUAL: Final = 1 << 1 | 1 << 31 | 1 << 32
+    """Signals that a process handles in any case, as a set: SIGINT, and the two that the C library uses for threads."""
+
     def pids() -> list[int]:
         """All visible processes of this namespace, including zombies; none without /proc."""
         try:
@@ -113,6 +116,11 @@ if sys.platform == "linux":
     def threads_of(pid: int) -> int:
         """The number of threads of a process. Raises OSError if it is gone."""
         return len(os.listdir(f"/proc/{pid}/task"))
+
+    def may_be_woken(pid: int) -> bool:
+        """Whether a process has a timer, or handles an unusual signal; True if unknown."""
+        caught = read(f"/proc/{pid}/status").partition(b"SigCgt:")[2].split()
+        return not caught or bool(int(caught[0], 16) & ~_USUAL) or bool(read(f"/proc/{pid}/timers"))
 
     def own_threads() -> list[int]:
         """The threads of this process, by the ids of `threading.get_native_id`. Raises OSError if it does not know."""
@@ -214,6 +222,10 @@ else:
         count = fill(None, 0) // _ID + _MORE
         room = (ctypes.c_int * count)()
         return list(room[: fill(room, ctypes.sizeof(room)) // _ID])
+
+    def may_be_woken(pid: int) -> bool:
+        """Always true, because libproc does not tell."""
+        return True
 
     def _told(pid: int, kind: int, argument: int, size: int) -> bytes | None:
         room = ctypes.create_string_buffer(size)

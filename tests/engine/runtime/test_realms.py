@@ -489,3 +489,28 @@ os.kill(pid, signal.SIGKILL)
 def test_what_a_worker_sees_is_known_even_if_it_refuses_to_be_asked(tmp_path: Path, dumpable: int) -> None:
     command = [sys.executable, "-c", ASKS, str(dumpable), str(tmp_path)]
     assert subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout == b"True False\n"
+
+
+LEFT: Final = {
+    "process": ("import subprocess; p = subprocess.Popen(['sleep', '1000'])", "p.kill(); p.wait()"),
+    "thread": (
+        "import threading; e = threading.Event(); t = threading.Thread(target=e.wait, daemon=True); t.start()",
+        "e.set(); t.join()",
+    ),
+    "handler": (
+        "import signal; signal.signal(signal.SIGALRM, print)",
+        "signal.signal(signal.SIGALRM, signal.SIG_DFL)",
+    ),
+}
+
+
+async def test_what_a_statement_leaves_running_is_known_until_it_ends(b: WorkerBench) -> None:
+    await b.run("x = 1")
+    assert not b.environment.has_programs
+    for name, (begin, end) in LEFT.items():
+        await b.run(begin)
+        assert b.environment.has_programs, name
+        await b.run(end)
+        await until(lambda: not b.environment.has_programs)
+    b.environment.end_programs()
+    await until(lambda: not b.environment.alive and not b.environment.has_programs)
