@@ -160,6 +160,11 @@ class Protection:
         self._folders: dict[str, int] = {}
         """The directories that the last search looked at, with the times of their last change."""
 
+    @property
+    def repositories(self) -> Collection[str]:
+        """The repositories that the last search found in the roots; the own one of a root may be missing."""
+        return dict.fromkeys(map(os.path.dirname, self._in_git))
+
     def why(self, path: str) -> str:
         """Return why a real absolute path is protected, whether or not it exists; "" if it is not.
 

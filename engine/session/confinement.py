@@ -23,6 +23,7 @@ from ..context.tail.rights import before_phrase
 from ..core.domain import LAYERS, PARTS, Domain, Layer, is_bare, is_held, is_inside, lacking
 from ..core.errors import EnvironmentUnavailableError
 from ..core.key_file import key_path
+from ..files import appearing
 from ..files.protected import Appeared, Mark, Protection, is_new
 from ..files.safe_open import ways_in
 from ..log.events.session import DomainEntered, Mode
@@ -31,6 +32,7 @@ from ..log.rebuild_plan import History
 from ..log.rights import UNHELD, Domains, Rights, rights_of
 from ..runtime.environment import Environment
 from .directories import Scratch
+from .name_guard import MOST, NameGuard
 from .parts import SessionParts
 from .policy import NETWORK, ON, Questions
 
@@ -168,6 +170,8 @@ class Confinement:
         """The state of the files that the kernel protects now; None if statements can write none of them anyway."""
         self._is_exposed = False
         """Whether the last worker saw a directory that must be hidden."""
+        self.guard: Final = NameGuard()
+        """Takes away protected names that appear while programs of a statement run."""
         self._late: list[Appeared] = []
         """Files that appeared between two statements, of which the user may have made some."""
 
@@ -269,6 +273,10 @@ class Confinement:
             self._scratch.make()
         except OSError as error:
             raise EnvironmentUnavailableError(f"there is no scratch directory for statements: {error}") from None
+        if domain.writable:
+            self._watch()
+        else:
+            self.guard.end()
 
     async def hold(self, environment: Environment) -> None:
         """Let the kernel protect files that were made or replaced since the last time, and cover new Unix sockets.
@@ -290,9 +298,13 @@ class Confinement:
         if any(is_new(mark, self._marks.get(path)) for path, mark in marks.items()):
             raise EnvironmentUnavailableError("programs may have opened files before these became protected")
         before = self._marks
+        self._watch()
         await anyio.to_thread.run_sync(self._take_late, before)
         await environment.hold(await anyio.to_thread.run_sync(self._protection.places))
         self._marks = marks
+
+    def _watch(self) -> None:
+        self.guard.begin(appearing.found(self._roots, self._protection.repositories, MOST))
 
     def _check_known(self) -> None:
         if self._protection.shut:
@@ -335,8 +347,8 @@ class Confinement:
         `allowed` are real paths that the user allowed to be made.
         """
         before, mine = self._marks, tuple(allowed)
-        if before is None or self._late:
-            return bool(self._late)
+        if before is None or self._late or self.guard.has_taken:
+            return bool(self._late) or self.guard.has_taken
         found = await self._searched(lambda: list(self._protection.appeared(before)))
         return not all(is_inside(each.path, mine) for each in found)
 

@@ -10,8 +10,8 @@ state.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from typing import Final, TypeVar
 
@@ -50,6 +50,8 @@ _MOST_SECONDS: Final = 5.0
 
 
 T = TypeVar("T")
+_REST_SECONDS: Final = 1.0
+"""Interval of looks whether anything of a statement still runs."""
 _LOOK_SECONDS: Final = 0.1
 """Until the outcome of a checkpoint is recorded, in an idle session."""
 NOT_KEPT: Final = "made by a re-run, which saves only pictures of the first run"
@@ -103,6 +105,7 @@ class LiveEnvironment:
         """The sandbox of the current environment and its checkpoints."""
         self._layers: tuple[Layer, ...] = ()
         """The layers that enforce it."""
+        self._resting: asyncio.TimerHandle | None = None
         self._was_started = False
         self._lost: str | None = None
         """Why the worker of an environment that was given up had died, if that is not recorded yet."""
@@ -121,7 +124,10 @@ class LiveEnvironment:
             EnvironmentUnavailableError: no worker can be started.
         """
         async with self._changing:
-            return await self._made_ready()
+            try:
+                return await self._made_ready()
+            finally:
+                self.rest_guard()
 
     async def _made_ready(self) -> Environment:
         environment = await self._made()
@@ -162,7 +168,32 @@ class LiveEnvironment:
             StatementLostError: one of these executions ended its worker.
         """
         async with self._changing:
-            await self._replay(first, last, observe, answers=answers)
+            try:
+                await self._replay(first, last, observe, answers=answers)
+            finally:
+                self.rest_guard()
+
+    def rest_guard(self) -> None:
+        """Leave new names from now on if nothing of a statement runs; else look again later."""
+        if self._resting is not None:
+            self._resting.cancel()
+            self._resting = None
+        if not self._confinement.guard.is_watching:
+            return
+        if self._environment is None or not self._environment.has_programs:
+            self._confinement.guard.rest()
+        else:
+            self._resting = asyncio.get_running_loop().call_later(_REST_SECONDS, self.rest_guard)
+
+    @contextmanager
+    def _guarded(self) -> Generator[None]:
+        """Take away new names meanwhile, because the worker may run code of statements, such as methods of values."""
+        self._confinement.guard.arm()
+        try:
+            yield
+        finally:
+            self._confinement.guard.disarm()
+            self.rest_guard()
 
     async def _replay(self, first: int, last: int, observe: Observer, *, answers: bool) -> None:
         environment = await self._made(is_fresh=True)
@@ -206,6 +237,8 @@ class LiveEnvironment:
             self._domain = wanted
             self._environment = self._make()
             self._environment.follow(self._buffers)
+            later = asyncio.get_running_loop().call_soon_threadsafe
+            self._confinement.guard.end_programs = partial(later, self._environment.end_programs)
         return self._environment
 
     @property
@@ -359,11 +392,14 @@ class LiveEnvironment:
         cancellation = cancellation or Cancellation()
         environment = await cancellation.guard(self.ready)
         try:
-            return await act(environment)
+            with self._guarded():
+                return await act(environment)
         except EnvironmentUnavailableError:
             if environment.alive:
                 raise
-        return await act(await cancellation.guard(self.ready))
+        environment = await cancellation.guard(self.ready)
+        with self._guarded():
+            return await act(environment)
 
     def follow(self, buffers: Buffers | None) -> None:
         """Let views show an editor's unsaved texts, from the next step on."""
@@ -383,7 +419,8 @@ class LiveEnvironment:
         if self._environment is None or not self._environment.alive:
             return None
         self._checkpoints.record_outcomes(self._environment)
-        await self._values.run_idle_work(self._environment)
+        with self._guarded():
+            await self._values.run_idle_work(self._environment)
         return self.idle_delay
 
     async def rest(self) -> None:
@@ -431,6 +468,7 @@ class LiveEnvironment:
                     await self._values.finish(environment)
             finally:
                 await environment.close()
+        self._confinement.guard.end()
 
     def fingerprint(self, source: str) -> str:
         """Return the xxh3 hex of a statement's source and its environment's settings."""

@@ -247,6 +247,8 @@ class StatementRunner:
         calls.before_change = touches.settle_unseen
         outcome = RunOutcome(status="error", exception=_NOT_RUN)
         pictures: Sequence[Picture] = ()
+        guard = self._environment.confinement.guard
+        guard.arm()
         try:
             if environment is None:
                 announce()
@@ -261,6 +263,9 @@ class StatementRunner:
             with anyio.CancelScope(shield=True):
                 appeared = await self._environment.confinement.appeared()
                 touches.take_new(each for each in appeared if not is_inside(each.path, tuple(calls.written)))
+                touches.take_away(guard.take())
+                guard.disarm()
+                self._environment.rest_guard()
             if outcome.contents or outcome.more or touches.any:
                 with anyio.CancelScope(shield=True):
                     await self._revisions.take(outcome.contents)

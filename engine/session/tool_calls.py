@@ -56,6 +56,7 @@ from .fetching import Fetcher, fetched
 from .forms import FormQuestions
 from .journal import OutputStreamed
 from .model_calls.sampling import sampled
+from .name_guard import allow_names, pausing
 from .parts import SessionParts
 from .policy import Questions, Verdict, shown_part
 from .tool_records import (
@@ -404,6 +405,7 @@ class ToolCalls:
         with anyio.CancelScope(shield=True):
             if held is None:
                 await self._announce(call, {change.path: FileState(digest_of(change.before), data=change.before)})
+            allow_names((change.path,))
             if held is None and not change.protected:
                 async with environment.acting():
                     mode = await self._put(change, None, environment)
@@ -545,6 +547,7 @@ class ToolCalls:
         do = act.do if act.put is None else partial(act.put, _shown(act, before), partial(_hold, environment))
         with anyio.CancelScope(shield=True):
             await self._announce(call, before)
+            allow_names(act.paths)
             if act.protected:
                 async with environment.stopped() as still:
                     self._check_still(environment, still)
@@ -668,7 +671,7 @@ class ToolCalls:
         if not program.asks:
             return await anyio.to_thread.run_sync(program.answer, await environment.command(asked, show))
         try:
-            async with self._compared(call) as changed:
+            async with self._compared(call, outside=asked.domain is None) as changed:
                 outcome = await environment.command(asked, show)
         except anyio.get_cancelled_exc_class():
             self._log.append(cancelled_command_event(call, self._execution, cwd, shown))
@@ -681,16 +684,18 @@ class ToolCalls:
         return await anyio.to_thread.run_sync(program.answer, replace(outcome, changed=changed.text))
 
     @asynccontextmanager
-    async def _compared(self, call: ToolCallId) -> AsyncGenerator[_Changed]:
+    async def _compared(self, call: ToolCallId, *, outside: bool) -> AsyncGenerator[_Changed]:
         """Record what changes in the session's directories meanwhile, however it ends.
 
-        It begins when all that led to it, such as the answer to a question, is on disk. Raises OSError.
+        It begins when all that led to it, such as the answer to a question, is on disk. New names of a program that
+        runs `outside` the sandbox stay. Raises OSError.
         """
         await self._on_disk(Seq(len(self._log) - 1), "nothing was run")
         await self.before_change()
         found, begun = _Changed(), await self._context.comparison.begin()
         try:
-            yield found
+            with pausing() if outside else nullcontext():
+                yield found
         finally:
             with anyio.CancelScope(shield=True):
                 changes = await self._context.comparison.end(begun, self._execution, call)
@@ -722,7 +727,7 @@ class ToolCalls:
                 server=meant.server, tool=meant.tool, arguments=shown_arguments(meant.arguments)
             )
             await self._permit(request, call, subject)
-            async with self._compared(call):
+            async with self._compared(call, outside=True):
                 value = await servers.call(
                     module,
                     meant,

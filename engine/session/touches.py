@@ -47,6 +47,7 @@ from ..log.file_history import open_touches
 from ..log.redaction import HIDDEN, Redactor, withheld
 from ..log.statements import ANYTHING, BY_LIBRARY
 from ..log.store_protocol import Store
+from .name_guard import Taken
 from .parts import SessionParts
 from .policy import shown_part
 from .tool_calls import SHOWN_CHANGES_CHARS
@@ -211,6 +212,12 @@ class Touches:
                 self._lines[place] = line or DIRECTORY_APPEARED
             before = _NOTHING if was_nothing or place in self._lines else _UNWATCHED
             self._append(place, replace(self._kept(place, before), found=True))
+
+    def take_away(self, found: Iterable[Taken]) -> None:
+        """Show names that the host took away, or that have vanished."""
+        for place, sentence in found:
+            self._taken.setdefault(place, None)
+            self._lines[place] = "; ".join(filter(None, (self._lines.get(place), sentence)))
 
     async def hold(self, places: Iterable[bytes]) -> None:
         """Save files that are still open, and may be written without a report."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from engine.session.name_guard import AWAY, ENDED
 from tests.support.agents import Agent
 from tests.support.mcp_clients import process
 from tests.support.planting import HELD, PLANTS, filled, is_planted, project, witness
@@ -168,22 +170,66 @@ def statuses(agent: Agent) -> list[str]:
     return [note["execution"]["status"] for note in notes if "execution" in note]
 
 
-MADE = {".envrc": "touch x", ".git/commondir": "../evil", ".husky/pre-commit": "x"}
+TAKEN = (".envrc", ".git/commondir", ".git/config.worktree", ".husky")
+WAIT = "i=0; while [ -e {0} ] && [ $i -lt 1000 ]; do sleep 0.01; i=$((i+1)); done; test ! -e {0}"
+MAKE = "; ".join((*(f"echo evil > {name}; {WAIT.format(name)} || exit 1" for name in TAKEN[:-1]), f"mkdir {TAKEN[-1]}"))
+STAYS = ".git/rebase-merge"
 
 
 @pytest.mark.slow
-def test_what_a_program_makes_is_shown_and_held(tmp_path: Path) -> None:
-    """What is not there cannot be mounted; the editor shows it at once, with why it matters."""
-    make = "; ".join(f"mkdir -p {Path(name).parent}; printf %s {text!r} > {name}" for name, text in MADE.items())
-    first = f"import subprocess; subprocess.run(['sh', '-c', {make!r}], check=True)"
-    second = tried(*(f"echo x >> {name}" for name in MADE))
-    agent, path, _ = attacked(tmp_path, first, "reject_once", second)
+def test_what_a_program_makes_is_taken_away_and_shown(tmp_path: Path) -> None:
+    """What is not there cannot be mounted. The editor shows it, though the statement has removed it again."""
+    script = f"{MAKE}; touch .gdbinit; rm -f .gdbinit; mkdir {STAYS}; git init -q later"
+    first = f"import subprocess; subprocess.run(['sh', '-c', {script!r}], check=True)"
+    agent, path, _ = attacked(tmp_path, first, "reject_once", tried(f"echo x > {STAYS}/x"))
     assert statuses(agent) == ["ok", "ok"]
     shown = json.dumps(agent.updates())
-    for name in MADE:
+    for name in (*TAKEN, ".gdbinit"):
         assert f"{path / name}" in shown, name
-    assert shown.count("check it before you continue") >= 3
-    assert (path / ".envrc").read_text() == "touch x"
+        assert not (path / name).exists(), name
+    away = [each for folder in (path, path / ".git") for each in folder.glob(f"{AWAY}*")]
+    assert len(away) >= len(TAKEN)
+    assert all(str(each) in shown for each in away)
+    assert (path / "later/.git/config").exists()
+
+
+@pytest.mark.slow
+def test_what_the_user_allows_to_be_made_stays(tmp_path: Path) -> None:
+    first = "write('.envrc', 'x')\nbash('mkdir .idea', outside=True)\nimport os; os.mkdir('.claude')"
+    agent, path, _ = attacked(tmp_path, first, "allow_once")
+    assert [(path / name).exists() for name in (".envrc", ".idea", ".claude")] == [True] * 3
+    assert AWAY not in json.dumps(agent.updates())
+
+
+@pytest.mark.slow
+def test_a_program_that_makes_a_name_again_and_again_is_ended(tmp_path: Path) -> None:
+    script = "while true; do echo evil > .git/commondir; done"
+    first = f"import subprocess; subprocess.run(['sh', '-c', {script!r}])"
+    agent, path, _ = attacked(tmp_path, first, "reject_once")
+    assert statuses(agent)[0] == "error"
+    assert not (path / ".git/commondir").exists()
+    assert ENDED in json.dumps(agent.updates())
+
+
+@pytest.mark.slow
+def test_what_a_statement_leaves_running_makes_nothing(tmp_path: Path) -> None:
+    path = project(tmp_path / "project")
+    make = f"echo evil > .git/commondir; {WAIT.format('.git/commondir')}"
+    script = f"while [ ! -e go ]; do sleep 0.01; done; {make}; touch done"
+    first = f"import subprocess; subprocess.Popen(['sh', '-c', {script!r}], start_new_session=True)"
+    replies = [each for source in (first, "1") for each in ({"statement": source}, {"text": "Done."})]
+    with Agent(tmp_path / "state", "--model", scripted(tmp_path, *replies)) as agent:
+        session = agent.open(path)
+        agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
+        assert agent.prompt(session, "Go.", seconds=60) == "end_turn"
+        (path / "go").touch()
+        ends_at = time.monotonic() + 60
+        while not (path / "done").exists():
+            assert time.monotonic() < ends_at
+            time.sleep(0.01)
+        assert not (path / ".git/commondir").exists()
+        assert agent.prompt(session, "Go on.", seconds=60) == "end_turn"
+        assert str(path / ".git/commondir") in json.dumps(agent.updates())
 
 
 @pytest.mark.slow

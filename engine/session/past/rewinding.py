@@ -39,6 +39,7 @@ from ..cancellation import shielded
 from ..editor_files import EditorBuffers
 from ..journal import FilesPutBack, Journal
 from ..live_environment import LiveEnvironment
+from ..name_guard import allow_names
 from ..parts import SessionParts
 from ..preparing import Preparer
 from ..repair import enforce_view, repair
@@ -375,6 +376,7 @@ class FileRewinder:
         """
         reasons = {file.path: await self._why_unsaved(file.path) for file in files}
         free = [file for file in files if not reasons[file.path]]
+        allow_names(file.path for file in free)
         async with nullcontext() if self._buffers is None else self._buffers.acting():
             await anyio.to_thread.run_sync(self._restore_each, free, reasons, replaced)
         return reasons

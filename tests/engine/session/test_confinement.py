@@ -29,6 +29,7 @@ from engine.log.permissions import PermissionAnswer, RebuildSubject, StatementSu
 from engine.log.rights import Rights
 from engine.log.statements import EffectAnswer, EffectHandler, EffectRequest, RunOutcome, RunRequest
 from engine.log.store.memory import MemoryStore
+from engine.runtime.system.kernel import AVAILABLE
 from engine.session.confinement import domain_of, rights_in, shut_text, too_long_text
 from tests.support.fixed import FixedClock
 from tests.support.guarded import HELD, GuardedEnvironment, Kernel
@@ -312,12 +313,15 @@ async def test_a_new_unix_socket_is_covered_before_the_next_statement(
 
 
 class Commands(GuardedEnvironment):
-    """Each statement runs one command outside the sandbox; the one that is named makes a protected file before."""
+    """Each statement runs one command outside the sandbox; two of that name make a protected file before, and one
+    removes it again."""
 
     async def run(self, request: RunRequest, effects: EffectHandler, *rest: Any) -> RunOutcome:
         outcome = await super().run(request, effects, *rest)
-        if request.source == "makes()":
+        if request.source in MAKING:
             envrc_appears(self.folder)
+        if request.source == "makes_and_removes()":
+            (self.folder / ".envrc").unlink(missing_ok=True)
         self.answers.append(await effects(ASKS))
         return outcome
 
@@ -325,11 +329,13 @@ class Commands(GuardedEnvironment):
     answers: list[EffectAnswer]
 
 
+MAKING = ("makes()", *["makes_and_removes()"] * AVAILABLE)
 ASKS = EffectRequest(ordinal=0, operation="bash", arguments={"command": "make", "outside": True})
 
 
+@pytest.mark.parametrize("making", MAKING)
 async def test_a_remembered_command_is_asked_about_again_after_a_program_made_what_it_may_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, making: str
 ) -> None:
     kernel, user, answers = Kernel(), FixedPermissions([replace(YES, remember=True), NO]), list[EffectAnswer]()
 
@@ -339,7 +345,7 @@ async def test_a_remembered_command_is_asked_about_again_after_a_program_made_wh
         return made
 
     monkeypatch.setattr(kernel, "environment", environment)
-    async with served(tmp_path, kernel, writes("a()", "b()", "makes()"), user=user) as session:
+    async with served(tmp_path, kernel, writes("a()", "b()", making), user=user) as session:
         session.set_mode("auto")
         await turns(session, 2)
         assert [len(user.questions), *(answer.error for answer in answers)] == [1, None, None]

@@ -1,0 +1,267 @@
+"""Protected names that appear while programs of a statement run are taken away at once, and no others."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from engine.files.appearing import REPOSITORY, TOP, WAY
+from engine.runtime.system.new_names import OVERFLOW, NameWatch, NewName
+from engine.session.name_guard import AWAY, ENDED, MOST_AGAIN, VANISHED, NameGuard, allow_names, pausing
+from tests.support.sessions import in_process, session_in
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems tell no names")
+SECONDS = 30.0
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in ("root/.git", "root/a/sub"):
+        (tmp_path / name).mkdir(parents=True)
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def guard(root: Path) -> Generator[NameGuard]:
+    guard = NameGuard()
+    guard.begin({str(root): TOP, str(root / ".git"): REPOSITORY, str(root / "a"): WAY, str(root / "a/sub"): TOP})
+    yield guard
+    guard.end()
+
+
+@contextmanager
+def late_news(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """News that come only after the block."""
+    with monkeypatch.context() as patch:
+        patch.setattr(NameWatch, "read", lambda _: [])
+        yield
+
+
+@contextmanager
+def lost_news(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """The kernel tells only that there were more news than it can keep."""
+    read = NameWatch.read
+    with monkeypatch.context() as patch:
+        patch.setattr(NameWatch, "read", lambda self: [NewName(OVERFLOW, "")] * bool(read(self)))
+        yield
+
+
+def moved_in(folder: Path) -> list[str]:
+    return sorted(path.read_text() for path in folder.iterdir() if path.name.startswith(AWAY))
+
+
+def paths(guard: NameGuard) -> list[str]:
+    return [each.path for each in guard.take()]
+
+
+def test_a_name_is_renamed_at_once(root: Path, guard: NameGuard) -> None:
+    """No call of the guard leads to it: its thread does it."""
+    (root / ".git/commondir").write_text("evil")
+    ends_at = time.monotonic() + SECONDS
+    while (root / ".git/commondir").exists():
+        assert time.monotonic() < ends_at
+        time.sleep(0.001)
+    assert moved_in(root / ".git") == ["evil"]
+    ((path, sentence),) = guard.take()
+    assert path == str(root / ".git/commondir")
+    assert any(str(each) in sentence for each in (root / ".git").iterdir())
+    assert guard.take() == []
+
+
+def test_a_name_that_is_gone_is_told(root: Path, guard: NameGuard, monkeypatch: pytest.MonkeyPatch) -> None:
+    with late_news(monkeypatch):
+        (root / ".envrc").write_text("evil")
+        (root / ".envrc").unlink()
+    assert [(each.path, each.sentence) for each in guard.take()] == [(str(root / ".envrc"), VANISHED)]
+
+
+def test_directories_links_and_new_directories_are_covered(root: Path, guard: NameGuard) -> None:
+    (root / ".vscode").mkdir()
+    (root / "a/sub/.envrc").symlink_to("evil")
+    (root / "a/sub/.git").mkdir()
+    guard.has_taken  # noqa: B018
+    (root / "a/sub/.git/config.worktree").write_text("")
+    assert sorted(paths(guard)) == [
+        str(root / name) for name in (".vscode", "a/sub/.envrc", "a/sub/.git/config.worktree")
+    ]
+    assert (root / "a/sub/.git").exists()
+
+
+def test_a_repository_can_be_made_in_place(tmp_path: Path) -> None:
+    guard = NameGuard()
+    guard.begin({str(tmp_path): TOP})
+    try:
+        subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+        assert paths(guard) == []
+        (tmp_path / ".git/commondir").write_text("evil")
+        assert paths(guard) == [str(tmp_path / ".git/commondir")]
+        guard.begin({str(tmp_path): TOP, str(tmp_path / ".git"): REPOSITORY})
+        (tmp_path / ".git/remotes").mkdir()
+        assert paths(guard) == [str(tmp_path / ".git/remotes")]
+        assert {"config", "hooks"} <= set(os.listdir(tmp_path / ".git"))
+    finally:
+        guard.end()
+
+
+@pytest.mark.parametrize("kind", ["moved", "link", "file"])
+def test_only_a_prepared_repository_is_taken_away(root: Path, guard: NameGuard, kind: str) -> None:
+    (root / ".git").rename(root / "old")
+    (root / "evil").mkdir()
+    if kind == "moved":
+        (root / "evil").rename(root / ".git")
+    elif kind == "link":
+        (root / ".git").symlink_to("evil")
+    else:
+        (root / ".git").write_text("gitdir: evil")
+    assert paths(guard) == [str(root / ".git")]
+    (root / "old").rename(root / ".git")
+    assert paths(guard) == []
+    (root / ".git").rename(root / "old")
+    (root / ".git").mkdir()
+    assert paths(guard) == []
+    assert (root / ".git").is_dir()
+
+
+def test_a_directory_that_is_moved_in_is_looked_through(root: Path, guard: NameGuard) -> None:
+    (root / "b/sub").mkdir(parents=True)
+    (root / "b/sub/.envrc").write_text("evil")
+    (root / "a").rename(root / "c")
+    (root / "b").rename(root / "a")
+    assert paths(guard) == [str(root / "a/sub/.envrc")]
+    assert not (root / "a/sub/.envrc").exists()
+
+
+def test_no_file_elsewhere_is_renamed_through_a_link(
+    root: Path, guard: NameGuard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/.envrc").write_text("mine")
+    with late_news(monkeypatch):
+        (root / "a/sub/.envrc").write_text("evil")
+        (root / "a/sub").rename(root / "a/other")
+        (root / "a/sub").symlink_to(tmp_path / "home")
+    assert str(root / "a/sub/.envrc") in paths(guard)
+    assert (tmp_path / "home/.envrc").read_text() == "mine"
+
+
+def test_what_was_there_and_what_the_host_makes_stays(root: Path) -> None:
+    (root / ".envrc").write_text("old")
+    guard = NameGuard()
+    guard.begin({str(root): TOP})
+    try:
+        (root / "x").write_text("new")
+        (root / "x").replace(root / ".envrc")
+        allow_names((str(root / ".vscode/tasks.json"),))
+        (root / ".vscode").mkdir()
+        with pausing():
+            (root / ".npmrc").write_text("")
+        assert paths(guard) == []
+        assert {".envrc", ".vscode", ".npmrc"} <= set(os.listdir(root))
+        (root / ".gdbinit").write_text("")
+        assert paths(guard) == [str(root / ".gdbinit")]
+    finally:
+        guard.end()
+
+
+def test_only_a_replaced_link_is_taken_away(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / ".envrc").symlink_to("old")
+    guard = NameGuard()
+    guard.begin({str(root): TOP})
+    try:
+        with lost_news(monkeypatch):
+            (root / "x").symlink_to("old")
+            assert paths(guard) == []
+        (root / "x").replace(root / ".envrc")
+        assert paths(guard) == [str(root / ".envrc")]
+    finally:
+        guard.end()
+
+
+def test_names_stay_while_no_program_runs(root: Path, guard: NameGuard) -> None:
+    guard.rest()
+    (root / ".envrc").write_text("mine")
+    guard.arm()
+    (root / ".npmrc").write_text("evil")
+    guard.rest()  # a statement runs, so this changes nothing
+    (root / ".gdbinit").write_text("evil")
+    assert paths(guard) == [str(root / ".npmrc"), str(root / ".gdbinit")]
+    guard.disarm()
+    (root / ".lldbinit").write_text("evil")  # by what the statement left running
+    guard.rest()
+    (root / ".vimrc").write_text("mine")
+    assert paths(guard) == [str(root / ".lldbinit")]
+    assert {".envrc", ".vimrc"} <= set(os.listdir(root))
+
+
+def test_a_name_that_appears_again_and_again_ends_the_programs(root: Path, guard: NameGuard) -> None:
+    ended: list[int] = []
+    guard.end_programs = lambda: ended.append(1)
+    for number in range(MOST_AGAIN):
+        assert ended == []
+        (root / ".envrc").write_text(str(number))
+        assert guard.has_taken
+    assert ended == [1]
+    assert guard.take()[-1].sentence == ENDED
+    assert moved_in(root) == ["0", "1", "2"]
+
+
+def test_lost_news_lead_to_a_search(root: Path, guard: NameGuard, monkeypatch: pytest.MonkeyPatch) -> None:
+    with lost_news(monkeypatch):
+        (root / ".git/commondir").write_text("evil")
+        (root / ".envrc").write_text("evil")
+        assert sorted(set(paths(guard))) == [str(root / ".envrc"), str(root / ".git/commondir")]
+
+
+def watches() -> int:
+    """How many watches this process has open."""
+    found = (f"/proc/self/fd/{each}" for each in os.listdir("/proc/self/fd"))
+    return sum(os.path.lexists(each) and os.readlink(each) == "anon_inode:inotify" for each in found)
+
+
+def threads() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "rewindow-names"]
+
+
+def test_the_end_closes_all(root: Path) -> None:
+    for each in threads():
+        each.join(SECONDS)  # those of ended guards close their watches now
+    others, before = threads(), watches()
+    guard = NameGuard()
+    guard.begin({str(root): TOP})
+    (thread,) = set(threads()).difference(others)
+    assert watches() == before + 1
+    guard.end()
+    thread.join(SECONDS)
+    assert not thread.is_alive()
+    assert watches() == before
+    (root / ".envrc").write_text("mine")
+    assert paths(guard) == []
+    assert (root / ".envrc").exists()
+
+
+@pytest.mark.anyio
+async def test_tools_and_rewinds_of_any_session_make_names_that_stay(root: Path, tmp_path: Path) -> None:
+    """Another session's statement runs in the same directory."""
+    guard = NameGuard()
+    async with session_in(root, state=tmp_path / "state", environments=in_process) as session:
+        guard.begin({str(root): TOP})
+        try:
+            await session.cell("n = write('.envrc', 'mine')")
+            assert paths(guard) == []
+            await session.rewind(0)
+            assert not (root / ".envrc").exists()
+            guard.end()
+            guard.begin({str(root): TOP})
+            await session.switch("main")
+            assert paths(guard) == []
+            assert (root / ".envrc").read_text() == "mine"
+        finally:
+            guard.end()
