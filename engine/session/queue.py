@@ -29,7 +29,7 @@ from ..log.permissions import Permissions
 from .askers import Asker, Askers
 from .journal import CommandRow
 from .parts import SessionParts
-from .requests import Ticket, turn_end
+from .requests import Ticket, TurnEnd, turn_end
 
 if TYPE_CHECKING:  # of the prompt stage
     from .commands import Reading
@@ -183,16 +183,19 @@ class RequestQueue:
         await self._idle.wait()
 
     async def serve(self) -> None:
-        """Serve requests until `begin_close`."""
-        while not self._closing:
-            while self._waiting:
-                await self._serve_one(self._waiting.popleft())
+        """Serve requests until `begin_close`. If this is cancelled, all requests end as cancelled."""
+        try:
+            while not self._closing:
+                while self._waiting:
+                    await self._serve_one(self._waiting.popleft())
+                self._idle.set()
+                # The caller of the last request goes on first, perhaps with its next request.
+                await asyncio.sleep(0)
+                if not self._waiting and not self._closing:
+                    await self._wait_for_request()
+        finally:
+            self.begin_close()
             self._idle.set()
-            # The caller of the last request goes on first, perhaps with its next request.
-            await asyncio.sleep(0)
-            if not self._waiting and not self._closing:
-                await self._wait_for_request()
-        self._idle.set()
 
     async def _wait_for_request(self) -> None:
         """Wait for the next request, doing idle work in the meantime."""
@@ -235,6 +238,12 @@ class RequestQueue:
             # A defect of ours must not end the other sessions of this process.
             logger.exception("turn %s of session %s failed", ticket.message_id, self._parts.session_id)
             end = turn_end(self._parts.log, "error", failure=TurnFailedError(self._parts.session_id))
+        except asyncio.CancelledError:
+            self._finish(ticket, turn_end(self._parts.log, "cancelled"))
+            raise
+        self._finish(ticket, end)
+
+    def _finish(self, ticket: Ticket, end: TurnEnd) -> None:
         self._running = None
         for ended in (ticket, *self._steering):
             ended.finish(end)

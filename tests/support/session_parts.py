@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from engine import Model
 from engine.core.ids import Minter, SessionId
 from engine.core.settings import Settings
 from engine.log.redaction import NO_SECRETS
@@ -23,7 +24,12 @@ SESSION = SessionId("s")
 
 
 def session_parts(
-    cwd: Path, *, environments: Callable[[], Environment] | None = None, state: Path | None = None, **settings: Any
+    cwd: Path,
+    *,
+    environments: Callable[[], Environment] | None = None,
+    models: Callable[[], Model] | None = None,
+    state: Path | None = None,
+    **settings: Any,
 ) -> SessionParts:
     """Those of a session in `cwd`, with these settings; nothing has happened in it."""
     clock = FixedClock()
@@ -38,7 +44,7 @@ def session_parts(
         environments=environments or _none,
         outliner=None,
         start_server=None,
-        models=OwnModel(_none, of_tests),
+        models=OwnModel(models or _none, of_tests),
         clock=clock,
         minter=Minter(clock, CountingEntropy()),
         environ={},
