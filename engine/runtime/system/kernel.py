@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
 import sys
 from typing import Final
 
@@ -46,6 +47,11 @@ def system_call(number: int, *arguments: Argument) -> int:
     """Make the call; return its result. Integers are passed as 64 bits. Raises OSError."""
     passed = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
     return _made("syscall", ctypes.c_long(number), *passed)
+
+
+def version() -> tuple[int, ...]:
+    """Return the first two numbers of the kernel's version."""
+    return tuple(int(number) for number in re.findall(r"\d+", os.uname().release)[:2])
 
 
 def prctl(option: int, *arguments: int) -> int:

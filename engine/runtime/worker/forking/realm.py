@@ -25,6 +25,7 @@ Must not know what runs in a realm, nor what the host does. Called by `zygote`.
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
@@ -53,6 +54,10 @@ from ..processes.memory import most_tasks
 from .forked import fork
 
 _NEWPID: Final = 0x20000000
+_HAS_OWN_LIMIT: Final = (6, 14)
+"""The version of Linux since which each process namespace has its own `pid_max`."""
+_FIRST: Final = 1
+"""The id of a namespace's first process."""
 _RESERVED: Final = 300
 """The ids that the kernel skips when it starts again from the lowest."""
 _PROC: Final = "/proc"
@@ -148,11 +153,21 @@ def _set_apart() -> None:
         most = most_tasks() if hard == resource.RLIM_INFINITY else min(hard, most_tasks())
         resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
     try:
-        _write("kernel/ns_last_pid", _RESERVED - 1)
-        _write("kernel/pid_max", _RESERVED + most_tasks())
+        _limit_ids()
     except OSError:
         if os.geteuid() == 0:
             raise
+
+
+def _limit_ids() -> None:
+    """End the process ids of this namespace at the limit. Raises OSError.
+
+    Older kernels have one limit for the machine. Root would lower it there for all its processes, until the next boot.
+    """
+    if os.getpid() != _FIRST or kernel.version() < _HAS_OWN_LIMIT:
+        raise OSError(errno.EOPNOTSUPP, "a limit of processes for root needs Linux 6.14")
+    _write("kernel/ns_last_pid", _RESERVED - 1)
+    _write("kernel/pid_max", _RESERVED + most_tasks())
 
 
 def _write(name: str, number: int) -> None:
