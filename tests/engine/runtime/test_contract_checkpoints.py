@@ -151,7 +151,7 @@ async def test_running_thread_prevents_a_checkpoint(forked: History) -> None:
     source = "import threading; stop = threading.Event(); t = threading.Thread(target=stop.wait); t.start(); x = 1"
     await forked.run(source)
     news = await forked.keep(forked.execution(0))
-    assert news.dropped == "1 thread of statements"
+    assert news.dropped == "1 running thread of statements"
     assert (await forked.restore()).checkpoint is None
     assert await forked.b.value("x") == "1"
     await forked.run("stop.set(); t.join()")

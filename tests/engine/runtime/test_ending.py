@@ -146,7 +146,7 @@ def test_processes_left_by_statements_are_watched(monkeypatch: pytest.MonkeyPatc
         parent.stdout.readline()
         watch.rest(parent.pid, 1 << 40)
         ((pid, reason),) = watch.look()
-        assert (pid, reason.partition(" had ")[0]) == (parent.pid, "the remaining processes of statements")
+        assert (pid, reason.partition(" exceeded ")[0]) == (parent.pid, "the remaining processes of statements")
         assert not watch.is_busy
         assert watch.patience() is not None
         end_tree(parent.pid)

@@ -16,13 +16,16 @@ OF_THE_PROJECT = "Write to a temporary directory (tempfile) instead; shutil.copy
 @pytest.mark.parametrize(
     ("source", "note"),
     [
-        ("sqlite3.connect('data.db').execute('create table t (x)')", "let this write {project}/data.db"),
-        ("sqlite3.connect('there.db').execute('create table t (x)')", "let this write {project}/there.db"),
+        ("sqlite3.connect('data.db').execute('create table t (x)')", "prevents this from writing {project}/data.db"),
+        ("sqlite3.connect('there.db').execute('create table t (x)')", "prevents this from writing {project}/there.db"),
         (
             "multiprocessing.get_context('fork').Pool(1).apply(Path('a').write_text, ('x',))",
-            "let this write {project}/a",
+            "prevents this from writing {project}/a",
         ),
-        ("raise PermissionError(13, \"Failed to open local file 'a.parquet'. Detail: x\")", "let this write the file"),
+        (
+            "raise PermissionError(13, \"Failed to open local file 'a.parquet'. Detail: x\")",
+            "prevents this from writing the file",
+        ),
     ],
 )
 async def test_what_is_not_routed_is_refused_with_what_would_work(worker: RoutedBench, source: str, note: str) -> None:
