@@ -22,6 +22,8 @@ from tests.support.mcp_clients import Caller, served, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
+_ALLOWED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+
 NAMES = sorted({name for row in TOOLS for name in row.schema["properties"]} - {"wait"})
 
 LIKELY = st.sampled_from(
@@ -110,7 +112,9 @@ def check_sources(store: MemoryStore) -> None:
                     assert node.attr in METHODS, event.source
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 @given(calls=st.lists(MADE_UP | TAKEN, max_size=40))
 async def test_random_arguments(
     tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[str, dict[str, object]]]
@@ -170,7 +174,9 @@ async def check(root: Path, files: list[bytes], tokens: int) -> None:
             assert count(body(await reply("timeline", tokens=tokens, **arguments))) <= tokens
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 @given(
     files=st.lists(st.builds(content, TEXT, st.sampled_from([1, 30, 10_000])), min_size=1, max_size=3), tokens=BUDGETS
 )

@@ -254,12 +254,13 @@ async def in_memory(
     when_ready: Callable[[], None] = lambda: None,
     environ: Mapping[str, str] | None = None,
     must_have_model: bool = True,
+    seconds: float = 3 * SECONDS,
     **settings: Any,
 ) -> AsyncIterator[Client]:
     """An agent that is being served and its client; leaving closes the connection and waits for the agent's end.
 
     `store` outlives the agent; `settings` are the engine's, such as `model`, and `environ` is the environment that it
-    is told of. `must_have_model` is the host's.
+    is told of. `must_have_model` is the host's. All of it may take so many `seconds`.
     """
     host = Host(
         Settings(state_dir=tmp_path / "state", **settings),
@@ -278,7 +279,7 @@ async def in_memory(
         client.ended.set()
 
     try:
-        with anyio.fail_after(3 * SECONDS):
+        with anyio.fail_after(seconds):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(run)
                 yield client

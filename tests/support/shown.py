@@ -26,7 +26,7 @@ from engine.log.facts import Spent
 from engine.log.timeline import Timeline
 from engine.session.policy import Policy
 
-SECONDS = 10.0
+SECONDS = 60.0
 Update = dict[str, Any]
 
 

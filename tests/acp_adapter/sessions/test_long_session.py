@@ -20,6 +20,7 @@ from tests.support.memory import in_memory, logged
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 ROUNDS, TURN_OF = 200, 50
+SECONDS: Final = 600.0
 BUDGET: Final = 32_000
 WINDOW: Final = 24_000
 """What the providers read in truth."""
@@ -63,7 +64,7 @@ async def test_a_long_session_loses_nothing(tmp_path: Path, server: LlmServer) -
     server.answering = provider.answer
     specs = (NAMING, SILENT, CLAUDE)
     settings = {"model": f"provider:{NAMING}", "context_budget": BUDGET}
-    async with in_memory(tmp_path, store=store, environ=server.environment(), **settings) as agent:
+    async with in_memory(tmp_path, store=store, environ=server.environment(), seconds=SECONDS, **settings) as agent:
         await agent.initialize()
         session = await agent.new_session(tmp_path)
         for number in range(ROUNDS):

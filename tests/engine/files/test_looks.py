@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine.log.events.nodes import RevisionAdopted
 from tests.support.boards import Desk, Look, kinds
 
-_DRAWN = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_DRAWN = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 
 
 def _looks(desk: Desk) -> list[tuple[str, int, str]]:
