@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SECONDS: Final = 300.0
+SECONDS: Final = 900.0
 
 
 class Change(NamedTuple):
@@ -88,6 +88,7 @@ NAMED: Final = "    SessionOpened,\n"
 CASE: Final = "            SessionOpened()\n"
 GOLDEN: Final = "tests/acp_adapter/v1/test_updates_golden.py"
 PAGES: Final = "tests/docs/test_pages.py"
+DEFECTS: Final = "tests/conformance/test_defects.py"
 
 
 class Recipe(NamedTuple):
@@ -198,7 +199,9 @@ RECIPES: Final[Mapping[str, Recipe]] = {
         (),
         (
             "tests/conformance/test_registry.py",
-            "tests/conformance/test_defects.py",
+            f"{DEFECTS}::test_conforming_peer_passes_every_requirement",
+            f"{DEFECTS}::test_defect_fails_only_its_requirement_in_its_scenario",
+            f"{DEFECTS}::test_defect_fails_only_its_requirement_in_the_suite[acp-ACP1-A-UPDATE-022]",
             "tests/docs/test_generated.py",
         ),
     ),
@@ -242,7 +245,8 @@ def run(*arguments: str, cwd: Path) -> str:
 @pytest.mark.slow  # a quarter of a minute for each
 @pytest.mark.parametrize("title", RECIPES)
 def test_addition_passes_its_tests(copy: Path, title: str) -> None:
-    assert run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n0", *RECIPES[title].tests, cwd=copy) == ""
+    failed = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n0", *RECIPES[title].tests, cwd=copy)
+    assert failed == "", failed  # pytest would cut a difference between texts
 
 
 def test_each_addition_with_a_diff_is_made() -> None:
