@@ -47,7 +47,7 @@ from tests.support.quick import diagonal_is_quick, first_is_quick
 
 pytestmark = pytest.mark.anyio
 
-SECONDS = 20.0
+SECONDS = 60.0
 USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
 FIXTURES: list[dict[str, Any]] = [
     {"match": {"userMessage": "hello"}, "response": {"content": "Hi there, this is text.", "usage": USAGE}},
