@@ -26,7 +26,7 @@ from tests.support.transcripts import (
     selected,
 )
 
-SECONDS = 20.0
+SECONDS = 60.0
 AGENT = Path(sys.executable).parent / "rewindow-acp"
 
 

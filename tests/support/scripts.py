@@ -31,7 +31,7 @@ class Gate:
         self._held: int | None = None
         self.source = f"open({str(path)!r}, 'rb').read()"
 
-    def reached(self, seconds: float = 3 * SECONDS) -> None:
+    def reached(self, seconds: float = SECONDS) -> None:
         """Waits until somebody reads, and holds them there."""
         deadline = time.monotonic() + seconds
         while self._held is None:
