@@ -4,7 +4,7 @@ The kernel cannot mount over a name that does not exist. So a program of a sandb
 program may run it at once: an editor calls `git status` again and again. Such names are those of the table at the top
 of a session's directory or of a work tree, and those that lead git to other configuration or hooks.
 
-Some protected names may stay, because programs need them while they run: the state of a rebase, which only `git rebase
+Some protected names may stay: settings that editors and agents make, the state of a rebase, which only `git rebase
 --continue` reads, and a new repository (`git init`), unless it was prepared elsewhere. These are only reported. Pure,
 except for `found`, which asks the disk. Used by `session.name_guard`.
 """
@@ -18,7 +18,7 @@ from typing import Final
 
 from ..core.domain import is_inside
 from .git_configuration import COMMON_DIR, CONFIGURATIONS
-from .protected_names import ABOVE_ROWS, BY_NAME, GIT, GIT_TOP_RUNS, TWO_PARTS, WORKSPACE_SUFFIX, fold, stem_of
+from .protected_names import ABOVE_ROWS, BY_NAME, GIT, GIT_TOP_RUNS, TWO_PARTS, fold, stem_of
 from .safe_open import real_path
 
 TOP: Final = "top"
@@ -30,6 +30,13 @@ WAY: Final = "way"
 """The kind of a directory between others: moving it moves them."""
 _IN_NEW_REPOSITORY: Final = frozenset((COMMON_DIR, *CONFIGURATIONS)) - {"config"}
 _IN_REPOSITORY: Final = frozenset((*CONFIGURATIONS, "hooks", COMMON_DIR, *GIT_TOP_RUNS))
+
+
+_OF_TOOLS: Final = frozenset((
+    ".vscode", ".idea", ".zed", ".devcontainer", ".devcontainer.json", ".mcp.json", ".claude", ".claude.json",
+    ".cursor", ".gemini", ".codex",
+))  # fmt: skip
+"""What the user's editors and agents make by themselves at any time. They ask before they trust what is in it."""
 
 
 def found(roots: Iterable[str], repositories: Iterable[str], most: int) -> Mapping[str, str]:
@@ -76,7 +83,7 @@ def must_go(kind: str, name: str) -> bool:
     """Return whether a new name in a directory of that kind must not stay."""
     folded = fold(name)
     if kind == TOP:
-        return folded in BY_NAME or stem_of(folded) in BY_NAME or folded.endswith(WORKSPACE_SUFFIX)
+        return folded not in _OF_TOOLS and (folded in BY_NAME or stem_of(folded) in BY_NAME)
     if kind == REPOSITORY:
         return folded in _IN_REPOSITORY
     if kind == NEW_REPOSITORY:

@@ -26,6 +26,7 @@ class Row(NamedTuple):
 _SHELL: Final = "your shell runs this file when it starts or exits"
 _GIT_OF_USER: Final = "git runs programs named in this file, in every repository"
 
+_MISE: Final = "mise runs the hooks of this file in each shell that enters the directory"
 _SHIMS: Final = "rustup, asdf and similar tools read here which program runs as `cargo` or `node` in the directory"
 _MERCURIAL: Final = "Mercurial runs hooks and programs named in this file, or finds its configuration by it"
 _NPX: Final = "npm, npx and similar tools run code named in this file, even when they start an MCP server"
@@ -44,14 +45,18 @@ OWN: Final = f"{CONFIGURATION}rewindow"
 
 ROWS: Final[tuple[Row, ...]] = (
     Row(".envrc", "direnv runs this file in each shell that enters the directory"),
-    Row(".mise.toml", "mise runs the hooks of this file in each shell that enters the directory"),
-    Row("mise.toml", "mise runs the hooks of this file in each shell that enters the directory"),
-    Row(".mise.local.toml", "mise runs the hooks of this file in each shell that enters the directory"),
-    Row("mise.local.toml", "mise runs the hooks of this file in each shell that enters the directory"),
-    Row(".tool-versions", _SHIMS),
+    Row(".mise.toml", _MISE),
+    Row("mise.toml", _MISE),
+    Row(".mise.local.toml", _MISE),
+    Row("mise.local.toml", _MISE),
+    *(Row(name, _SHIMS) for name in (".tool-versions", ".python-version", ".python-versions")),
     Row("rust-toolchain", _SHIMS),
     Row("rust-toolchain.toml", _SHIMS),
     *(Row(f".cargo/{name}", "cargo runs programs named in this file") for name in ("config", "config.toml")),
+    *(Row(f".cargo/{name}", "shells find programs in this place") for name in ("bin", "env")),
+    Row(".config/direnv", "direnv runs this file in each shell"),
+    Row(".asdfrc", "asdf runs the hooks that this file names"),
+    Row(".tmux.conf", "tmux runs the commands in this file when it starts"),
     Row(".vscode", "VS Code and similar editors run programs and tasks from here when they open the directory"),
     Row(".idea", "JetBrains IDEs read run configurations and tools from here when they open the directory"),
     Row(".zed", "Zed reads tasks and language servers from here when opening the directory"),
@@ -63,7 +68,7 @@ ROWS: Final[tuple[Row, ...]] = (
     *(Row(name, _EMACS) for name in (".dir-locals.el", ".dir-locals-2.el")),
     Row(".Rprofile", "R runs this file when started in the directory"),
     Row(".pdbrc", "Python's debugger runs this file when started in the directory"),
-    Row(".mise/config.toml", "mise runs the hooks of this file in each shell that enters the directory"),
+    *(Row(name, _MISE) for name in (".mise", ".config/mise", "mise/config.toml", ".miserc.toml")),
     Row(".gdbinit", "gdb runs this file when started in the directory"),
     Row(".lldbinit", "lldb runs this file when started in the directory"),
     Row(".husky", "git runs the scripts in this directory as hooks"),
@@ -74,7 +79,11 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("lefthook.yaml", "lefthook runs the programs named in this file as git hooks"),
     Row(".lefthook.yaml", "lefthook runs the programs named in this file as git hooks"),
     *(Row(f".hg/{name}", _MERCURIAL) for name in ("hgrc", "hgrc-not-shared", "sharedpath")),
-    *(Row(name, _NPX) for name in (".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", "bunfig.toml")),
+    *(
+        Row(name, _NPX)
+        for name in (".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pnpmfile.mjs", "bunfig.toml")
+    ),
+    Row("pnpm-workspace.yaml", _NPX),
     *(Row(name, _PYTHON) for name in _CUSTOMIZING),
     Row(".bashrc", _SHELL),
     Row(".bash_profile", _SHELL),

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from ..core.errors import KeyringError
 from ..core.import_path import own_import_path
+from ..core.settings import SERVED
 from ..log.redaction import Redactor
 from ..log.secrets import allowed_variables
 
@@ -26,9 +27,12 @@ NO_ANSWER: Final = f"no answer came within {SECONDS:g} s; unlock the keyring, an
 _CHILD: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "system_keyring_child.py")
 _KEPT: Final = (
     "DBUS_SESSION_BUS_ADDRESS", "PYTHON_KEYRING_BACKEND", "GNOME_KEYRING_CONTROL", "KDE_FULL_SESSION",
-    "KDE_SESSION_VERSION", "DESKTOP_SESSION", "XAUTHORITY", "GNUPGHOME", "PASSWORD_STORE_DIR",
+    "KDE_SESSION_VERSION", "DESKTOP_SESSION", "XAUTHORITY", "GNUPGHOME", "GPG_TTY", "PASSWORD_STORE_DIR",
+    "PASSWORD_STORE_GPG_OPTS",
 )  # fmt: skip
 """Variables that say which keyring it is, and how to reach it."""
+_PROPERTIES: Final = "KEYRING_PROPERTY_"
+"""How the variables begin that configure a keyring. They are not the user's where a server has several."""
 
 
 class SystemKeyring:
@@ -59,7 +63,12 @@ class SystemKeyring:
         self._ask({"action": "delete", "name": name})
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        kept = {name: self._environ[name] for name in _KEPT if name in self._environ}
+        is_own = SERVED not in self._environ
+        kept = {
+            name: value
+            for name, value in self._environ.items()
+            if name in _KEPT or (is_own and name.startswith(_PROPERTIES))
+        }
         variables = {**allowed_variables(self._environ), **kept}
         places = (*self._path, *own_import_path(sys.path, os.environ.get("PYTHONPATH", "")))
         command = (sys.executable, "-S", "-s", "-P", "-X", "utf8", _CHILD, sys.prefix, sys.exec_prefix, *places)

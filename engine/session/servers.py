@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -430,8 +431,10 @@ def _options_before_module(command: str, arguments: Sequence[str]) -> str | None
     return None
 
 
-def _may_fetch(command: str, arguments: Collection[str]) -> bool:
-    return os.path.basename(command) == "npx" and not _YES.isdisjoint(arguments)
+def _may_fetch(command: str, arguments: Sequence[str]) -> bool:
+    """Whether npx fetches a package without a question; options behind the package are the server's."""
+    options = takewhile(lambda each: each.startswith("-"), arguments)
+    return os.path.basename(command) == "npx" and not _YES.isdisjoint(options)
 
 
 def _has_own_registry(directory: str) -> bool:

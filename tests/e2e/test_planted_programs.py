@@ -115,7 +115,7 @@ async def test_planting_is_refused_where_nobody_can_be_asked(tmp_path: Path, mar
         async with process(path, "--allow-run") as caller:
             said = await caller.error("run", code=filled(ALL[name], marker))
         if name in PLANTS:
-            assert "needs a question in every mode, because" in said, (name, said)
+            assert "Every mode asks about this, because" in said, (name, said)
         assert left(before, path).keys() <= ADDED, name
         assert not is_planted(path, marker), name
 

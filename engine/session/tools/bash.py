@@ -63,6 +63,7 @@ _UNREACHABLE: Final = re.compile(
     "Network is unreachable|Could not resolve host|Temporary failure in name resolution|Name or service not known"
 )
 _SEARCHED_CHARS: Final = 4_000
+_LONGEST_PATH: Final = 1_000
 _BASH: Final = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/run/current-system/sw/bin/bash")
 
 
@@ -131,8 +132,10 @@ def denial(outcome: CommandOutcome, *, has_network: bool) -> str:
 def _named(text: str, refused: re.Match[str]) -> str:
     """Return the path that an error names before the refusal, or quoted behind it; "" for none."""
     if (end := _NAMED_BEFORE.search(text, max(refused.start() - 3, 0), refused.start())) is not None:
-        start = max((each.end() for each in _BOUNDS.finditer(text, 0, end.start())), default=0)
-        return text[start : end.start()]
+        first = max(end.start() - _LONGEST_PATH, 0)
+        return text[
+            max((each.end() for each in _BOUNDS.finditer(text, first, end.start())), default=first) : end.start()
+        ]
     after = _NAMED_AFTER.match(text, refused.end())
     return "" if after is None else after[1]
 

@@ -10,16 +10,16 @@ from engine.files.appearing import NEW_REPOSITORY, REPOSITORY, TOP, WAY, found, 
 from engine.files.protected import Protection
 
 GONE = {
-    TOP: (".envrc", ".VSCode", "a.code-workspace", "sitecustomize.so", "mise.toml"),
+    TOP: (".envrc", ".NPMRC", "sitecustomize.so", "mise.toml"),
     REPOSITORY: ("commondir", "config.worktree", "CONFIG", "hooks", "remotes"),
     NEW_REPOSITORY: ("commondir", "config.worktree"),
     ".cargo": ("config.toml",),
 }
 STAYS = {
-    TOP: (".git", "README", "vscode", "config"),
+    TOP: (".git", "README", "vscode", "config", ".vscode", ".Claude", "a.code-workspace"),
     REPOSITORY: ("rebase-merge", "sequencer", "index.lock", "HEAD", ".envrc"),
     NEW_REPOSITORY: ("config", "hooks", "branches"),
-    ".cargo": ("bin", "hgrc"),
+    ".cargo": ("registry", "hgrc"),
     WAY: (".envrc",),
 }
 

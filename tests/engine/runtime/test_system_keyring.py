@@ -74,6 +74,9 @@ def test_keyring_gets_no_secrets_of_the_environment(tmp_path: Path) -> None:
     secrets = {"OPENAI_API_KEY": "sk-of-the-environment", "COMPANY_WORD": "secret", "REWINDOW_STORE": "postgresql:///x"}
     found = keyring(tmp_path, "Environment", **secrets, DISPLAY=":0").get(["x"])["x"]
     assert "'DISPLAY'" in found
+    property_ = {"KEYRING_PROPERTY_FILE_PATH": "/x"}
+    assert "KEYRING_PROPERTY" in keyring(tmp_path, "Environment", **property_).get(["x"])["x"]
+    assert "KEYRING_PROPERTY" not in keyring(tmp_path, "Environment", **property_, REWINDOW_SERVED="1").get(["x"])["x"]
     assert not [name for name in secrets if name in found]
 
 

@@ -84,13 +84,13 @@ def test_a_name_that_is_gone_is_told(root: Path, guard: NameGuard, monkeypatch: 
 
 
 def test_directories_links_and_new_directories_are_covered(root: Path, guard: NameGuard) -> None:
-    (root / ".vscode").mkdir()
+    (root / ".husky").mkdir()
     (root / "a/sub/.envrc").symlink_to("evil")
     (root / "a/sub/.git").mkdir()
     guard.has_taken  # noqa: B018
     (root / "a/sub/.git/config.worktree").write_text("")
     assert sorted(paths(guard)) == [
-        str(root / name) for name in (".vscode", "a/sub/.envrc", "a/sub/.git/config.worktree")
+        str(root / name) for name in (".husky", "a/sub/.envrc", "a/sub/.git/config.worktree")
     ]
     assert (root / "a/sub/.git").exists()
 

@@ -102,7 +102,7 @@ async def test_python_without_environment_finds_none_either(
 
 @pytest.mark.parametrize(
     ("arguments", "is_elsewhere"),
-    [(("-y", "@x/server", "."), True), (("--yes", "server"), True), (("server",), False), (("server", "-yes"), False)],
+    [(("-y", "@x/server", "."), True), (("--yes", "server"), True), (("server",), False), (("server", "-y"), False)],
 )
 async def test_a_package_that_npx_may_fetch_is_none_of_the_project(
     tmp_path: Path, arguments: tuple[str, ...], is_elsewhere: bool
