@@ -287,7 +287,7 @@ class Confinement:
         if not self._is_hiding(environment):
             self._is_exposed = True
             raise EnvironmentUnavailableError("statements would see a directory that must be hidden")
-        if environment.finds_sockets:
+        if self._is_sandboxing and environment.finds_sockets:
             await environment.hold(())
         if self._marks is None:
             return
@@ -317,7 +317,7 @@ class Confinement:
 
         False also if that takes a search, for which `hold` does not let other sessions wait.
         """
-        if not self._is_hiding(environment) or environment.finds_sockets:
+        if not self._is_hiding(environment) or (self._is_sandboxing and environment.finds_sockets):
             return False
         protection = self._protection
         return self._marks is None or (not protection.has_changed and self._marks == protection.marks())

@@ -235,10 +235,10 @@ class LiveEnvironment:
             await self._end()
         if self._environment is None:
             self._domain = wanted
-            self._environment = self._make()
-            self._environment.follow(self._buffers)
+            self._environment = made = self._make()
+            made.follow(self._buffers)
             later = asyncio.get_running_loop().call_soon_threadsafe
-            self._confinement.guard.end_programs = partial(later, self._environment.end_programs)
+            self._confinement.guard.end_programs = lambda: later(made.end_programs)  # which only a sandboxed one has
         return self._environment
 
     @property

@@ -193,7 +193,7 @@ LOADED = {
     "log": "comparison past statements",
     "log.events": "base codec conversation execution going_back nodes session",
     "runtime": "results",
-    "runtime.sandbox": "entering landlock mounts seatbelt seccomp",
+    "runtime.sandbox": "entering landlock mounts seatbelt seccomp sockets",
     "runtime.system": "brands descriptors kernel own_process passing process_table processes quiet_fork waiting",
     "runtime.worker": (
         "boot channel former_names framing interpreter interrupts names names_used namespace protocol sharing"
