@@ -46,7 +46,7 @@ else:
         return -1
 
     def _added(descriptor: int, path: str) -> int:
-        raise NotImplementedError
+        raise NotImplementedError  # there is no watch to add to
 
 
 class NameWatch:
