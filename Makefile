@@ -62,7 +62,7 @@ long-tests: .venv/.installed tests/node/node_modules/.installed ## time the test
 	$(BIN)/python -m tests.support.long_tests .pytest_cache/times.xml
 
 faults: .venv/.installed ## random sessions with kills, failing disks and broken clients, and power losses; SECONDS=1800, SEED=N
-	$(COMPILE) && $(BIN)/python -m tests.faults --seconds $(or $(SECONDS),1800) $(if $(SEED),--seed $(SEED)) --keep build/faults
+	$(COMPILE) && $(BIN)/python -m tests.faults --seconds $(or $(SECONDS),1800) $(if $(SEED),--seed $(SEED)) $(if $(REPEATED),--repeated) --keep build/faults
 
 sweep: .venv/.installed ## one fault at each of many points of a fixed scenario; COUNT=100 points for each kind of fault, SEED=N
 	$(COMPILE) && $(BIN)/python -m tests.faults.sweep --count $(or $(COUNT),100) $(if $(SEED),--seed $(SEED)) --keep build/faults

@@ -43,11 +43,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of the first episode; drawn without it")
     parser.add_argument("--episodes", type=int, default=2, help="how many run at a time")
     parser.add_argument("--reruns", type=int, default=5, help="of an episode that failed")
+    parser.add_argument("--repeated", action="store_true", help="exit 1 only for what came again, and for losses")
     parser.add_argument("--keep", type=Path, help="a directory for the recordings of failures")
     parser.add_argument("--recording", type=Path, help="judge the loss in this file again")
     options = parser.parse_args()
     if options.recording:
-        return again(options.recording)
+        return judged_again(options.recording)
     if reason := why_not():
         print(f"skipped: {reason}")
         return 0
@@ -58,7 +59,7 @@ def play(options: argparse.Namespace) -> int:
     """Run episodes with one seed after another."""
     first = random.SystemRandom().randrange(1 << 30) if options.seed is None else options.seed
     print(f"SEED={first}", flush=True)
-    counts, kinds, failed = Counts(), Counter[str](), 0
+    counts, kinds, failed, again = Counts(), Counter[str](), 0, 0
     deadline = time.monotonic() + options.seconds
     with ProcessPoolExecutor(options.episodes) as pool:
         seed = first
@@ -72,14 +73,14 @@ def play(options: argparse.Namespace) -> int:
                 kinds += result.kinds
                 if result.wrong:
                     failed += 1
-                    report(
-                        result,
-                        list(pool.map(_episode, *zip(*[(result.seed, seconds, None)] * options.reruns, strict=True))),
-                    )
+                    each = (result.seed, seconds, None)
+                    reruns = list(pool.map(_episode, *zip(*[each] * options.reruns, strict=True)))
+                    again += result.loss is not None or any(rerun.wrong for rerun in reruns)
+                    report(result, reruns)
             seed += options.episodes
     print(line(vars(counts)), line(kinds), sep="\n")
-    print(f"{seed - first} episodes, {failed} failed", flush=True)
-    return 1 if failed else 0
+    print(f"{seed - first} episodes, {failed} failed, {again} of them again", flush=True)
+    return 1 if (again if options.repeated else failed) else 0
 
 
 def report(result: Result, reruns: list[Result]) -> None:
@@ -91,7 +92,7 @@ def report(result: Result, reruns: list[Result]) -> None:
     print(*(f"  {each[-2500:]}" for each in result.wrong[:10]), sep="\n", flush=True)
 
 
-def again(path: Path) -> int:
+def judged_again(path: Path) -> int:
     """Judge a loss of which the recording was kept."""
     recording, loss = pickle.loads(path.read_bytes())
     assert isinstance(recording, Recording)

@@ -171,6 +171,16 @@ def _acknowledged(evidence: Evidence) -> Iterator[str]:
             yield f"message {message} was shown, and is not on the log"
 
 
+def _shown(evidence: Evidence) -> Iterator[str]:
+    """A reply was shown as it is on the log; the last one may lack its end."""
+    texts = {event["message_id"]: event["text"] for event in _of_kind(evidence.log, "agent_text")}
+    shown = _texts(evidence.updates)
+    for message, text in shown.items():
+        logged = texts.get(message, text)
+        if text != logged and not (message == list(shown)[-1] and logged.startswith(text)):
+            yield f"message {message} was shown as {text!r:.80}, and the log has {logged!r:.80}"
+
+
 def _log(evidence: Evidence) -> Iterator[str]:
     """The log is whole, and nothing on it is open."""
     log = evidence.log
@@ -282,6 +292,7 @@ def _sessions(evidence: Evidence) -> Iterator[str]:
 
 RULES: Final[Mapping[str, Callable[[Evidence], Iterator[str]]]] = {
     "acknowledged": _acknowledged,
+    "shown": _shown,
     "log": _log,
     "story": _story,
     "files": _files,

@@ -42,7 +42,8 @@ def _statement(source: str) -> tuple[bytes, ...]:
     return sse(chunk(tool_calls=[call])), sse(chunk("tool_calls")), sse("[DONE]")
 
 
-_TEXT: Final = (sse(chunk(content="Done.")), sse(chunk("stop")), sse("[DONE]"))
+_TEXT: Final = (sse(chunk(content="Done with sk-test")), sse(chunk("stop")), sse("[DONE]"))
+"""Ends like the beginning of the key, which is held back until the reply is over."""
 
 
 def runs(text: str, source: str) -> Callable[[Asked], Answer]:
@@ -205,7 +206,7 @@ class _Session:
             marks=Counter(marks.read_text().split()) if marks.exists() else {},
             acts=self.acts,
         )
-        return wrong + violations(evidence, ["log", "once"])
+        return wrong + violations(evidence, ["log", "once", "shown"])
 
 
 def run(folder: Path, seed: int, seconds: float, most: int = 1 << 30) -> Result:

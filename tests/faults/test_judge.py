@@ -110,6 +110,8 @@ FORGED = {
     "prompt is lost": ("acknowledged", drop(8)),
     "prompt is there twice": ("acknowledged", twice),
     "message is lost": ("acknowledged", drop(6)),
+    "end of a reply is not shown": ("shown", lambda evidence: evidence.updates[1].update(content={"text": "Don"})),
+    "last reply is another": ("shown", lambda evidence: evidence.updates[2].update(content={"text": "Once"})),
     "database is damaged": ("log", put(database="row 1 missing from index")),
     "event is missing": ("log", lambda evidence: evidence.log[3].update(seq=99)),
     "execution is open": ("log", drop(4)),
