@@ -26,6 +26,8 @@ from tests.soak.work import CLIENTS, SERVED, SESSIONS, Caller, Measured, Pace, U
 TURNS: Final = 2_000
 CALLS: Final = 900
 """Of each session and of each client in half an hour."""
+NAMESPACE: Final = "namespace"
+"""The leak that is none of the products: statements that keep more and more."""
 _BIN: Final = Path(sys.executable).parent
 _BUDGET: Final = "16000"
 """Tokens: a small context is condensed again and again during the run."""
@@ -37,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=1800.0)
     parser.add_argument("--turns", type=int, default=TURNS, help="most turns of each session")
     parser.add_argument("--calls", type=int, default=CALLS, help="most calls of each client")
-    parser.add_argument("--plant", choices=LEAKS, help="a leak in both programs, which the run must notice")
+    parser.add_argument("--plant", choices=[*LEAKS, NAMESPACE], help="a leak, which the run must notice")
     parser.add_argument("--results", type=Path, help="where to write the samples and the charts")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
@@ -64,7 +66,7 @@ def run(
     measured, sessions = Measured(), list[str]()
     for program in ("agent", "server"):
         model.prepare(folder / program / "project")
-    with model.model_server() as found:
+    with model.model_server(leaky=plant == NAMESPACE) as found:
         variables = {**found, "REWINDOW_RESTORE_BY": "checkpoints" if checkpoints else "re-execution"}
         with _agent(folder, variables, plant) as agent, _server(folder, plant) as server:
             users = [User(agent, folder / "agent" / "project", measured) for _ in range(SESSIONS)]
@@ -181,7 +183,7 @@ def _server(folder: Path, plant: str | None) -> Iterator[Server]:
 
 
 def _program(name: str, plant: str | None) -> list[str]:
-    return [sys.executable, "-m", "tests.soak.planted", plant, name] if plant else [str(_BIN / name)]
+    return [sys.executable, "-m", "tests.soak.planted", plant, name] if plant in LEAKS else [str(_BIN / name)]
 
 
 if __name__ == "__main__":

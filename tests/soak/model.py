@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -32,6 +32,8 @@ STATEMENTS: Final = {
     "error": "1 / ({number} - {number})",
     "output": "for each in range(30): print({number}, each)",
 }
+LEAKY: Final = STATEMENTS | {"compute": "kept = [*globals().get('kept', []), b'x' * 3_000_000]"}
+"""What `python -m tests.soak --plant namespace` uses: a session whose namespace takes more and more."""
 FEW: Final = 5
 """Names and files are used again, so that a session has no more of them at its end than soon after its beginning."""
 _NUMBER: Final = re.compile(rb"Turn (\d+):")
@@ -42,8 +44,8 @@ def kind_of(number: int) -> str:
     return list(STATEMENTS)[number % len(STATEMENTS)]
 
 
-def source_of(number: int) -> str:
-    return STATEMENTS[kind_of(number)].format(number=number, few=number % FEW)
+def source_of(number: int, statements: Mapping[str, str] = STATEMENTS) -> str:
+    return statements[kind_of(number)].format(number=number, few=number % FEW)
 
 
 def prepare(project: Path) -> None:
@@ -56,13 +58,13 @@ def prepare(project: Path) -> None:
     (project / "e.txt").write_text("word0 is the first\n")
 
 
-def _answer(body: bytes) -> bytes:
+def _answer(body: bytes, statements: Mapping[str, str]) -> bytes:
     numbers = _NUMBER.findall(body)
     at = body.rfind(b"Turn ")
     is_over = b'"role":"tool"' in body[at:].replace(b": ", b":") or b'"tools"' not in body
     if is_over or not numbers:
         return sse(chunk(content="Done."), chunk("stop"), "[DONE]")
-    source = source_of(int(numbers[-1]))
+    source = source_of(int(numbers[-1]), statements)
     function = {"name": "python", "arguments": json.dumps({"source": source})}
     call = {"index": 0, "id": f"call_{int(numbers[-1])}", "type": "function", "function": function}
     return sse(chunk(tool_calls=[call]), chunk("tool_calls"), "[DONE]")
@@ -71,9 +73,10 @@ def _answer(body: bytes) -> bytes:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
+    statements: Mapping[str, str] = STATEMENTS
 
     def do_POST(self) -> None:
-        answer = _answer(self.rfile.read(int(self.headers["Content-Length"])))
+        answer = _answer(self.rfile.read(int(self.headers["Content-Length"])), self.statements)
         head = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {len(answer)}\r\n\r\n"
         self.wfile.write(head.encode() + answer)
 
@@ -82,9 +85,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def model_server() -> Iterator[dict[str, str]]:
+def model_server(*, leaky: bool = False) -> Iterator[dict[str, str]]:
     """Start the provider; yields the variables by which the agent finds it."""
-    command = [sys.executable, "-m", "tests.soak.model"]
+    command = [sys.executable, "-m", "tests.soak.model", *(["--leaky"] if leaky else [])]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout
@@ -95,6 +98,8 @@ def model_server() -> Iterator[dict[str, str]]:
 
 
 def main() -> None:
+    if "--leaky" in sys.argv:
+        _Handler.statements = LEAKY
     with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()

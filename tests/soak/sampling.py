@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import psutil
 
@@ -15,27 +16,44 @@ _PACE_ADDS: Final = 100_000
 
 
 def taken(pid: int, state: Path) -> dict[str, float]:
-    """Memory (PSS) of the main process and of its descendants, descriptors, threads, processes, bytes of the state.
+    """Memory of the main process and of its descendants, descriptors, threads, processes, bytes of the state.
+
+    A page that several processes share counts in parts (PSS). A checkpoint shares its pages with its worker until the
+    worker changes them, so the sum for the descendants grows while the worker works, up to what each can change. A
+    leak in one of them shows in the largest: its own pages with the shared ones, without those of files.
 
     Raises PermissionError if the main process may not be looked at: only root can read one that hides its memory.
     """
     members = [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
-    found = {"host memory": _pss(pid), "other memory": 0.0, "descriptors": 0.0, "threads": 0.0, "processes": 0.0}
+    memories = {"host memory": _memory(pid).shared, "other memory": 0.0, "largest other memory": 0.0}
+    found = {**memories, "descriptors": 0.0, "threads": 0.0, "processes": 0.0}
     for member in members:
         # A command of a statement may have ended meanwhile, or be ending, and then nobody can read it.
         with contextlib.suppress(ProcessLookupError, FileNotFoundError, PermissionError):
-            memory = 0.0 if member == pid else _pss(member)
+            memory = _NO_MEMORY if member == pid else _memory(member)
             descriptors, threads = len(os.listdir(f"/proc/{member}/fd")), len(os.listdir(f"/proc/{member}/task"))
-            found["other memory"] += memory
+            found["other memory"] += memory.shared
+            found["largest other memory"] = max(found["largest other memory"], memory.anonymous)
             found["descriptors"] += descriptors
             found["threads"] += threads
             found["processes"] += 1
     return {**found, "store": float(sum(_sizes(state)))}
 
 
-def _pss(pid: int) -> float:
+class _Memory(NamedTuple):
+    """Bytes of one process: its part of what it shares, and all pages that come from no file."""
+
+    shared: float
+    anonymous: float
+
+
+_NO_MEMORY: Final = _Memory(0.0, 0.0)
+
+
+def _memory(pid: int) -> _Memory:
     with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:
-        return 1024.0 * next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
+        kilobytes = dict(re.findall(r"^(\w+): +(\d+) kB$", lines.read(), re.MULTILINE))
+    return _Memory(1024.0 * int(kilobytes.get("Pss", 0)), 1024.0 * int(kilobytes.get("Anonymous", 0)))
 
 
 def _sizes(state: Path) -> Iterable[int]:

@@ -28,7 +28,7 @@ def of(series: Series, samples: int = 180, seed: int = 1) -> list[float]:
 def measured(**series: Series) -> Measured:
     """A run of half an hour in which all is flat but the series that are given."""
     found = Measured()
-    names = ("host memory", "other memory", "descriptors", "threads", "processes", "store")
+    names = ("host memory", "other memory", "largest other memory", "descriptors", "threads", "processes", "store")
     rows = {name: of(series.get(name.replace(" ", "_"), FLAT), seed=n) for n, name in enumerate(names)}
     for n in range(180):
         values = {f"agent: {name}": row[n] for name, row in rows.items()}
@@ -76,11 +76,22 @@ def test_too_few_samples_have_no_slope() -> None:
         ({}, []),
         ({"descriptors": STEPS}, ["agent: descriptors"]),
         ({"host_memory": lambda n, _: 1e8 + 1e5 * n}, ["agent: host memory"]),
+        ({"other_memory": lambda n, _: 1e8 + 1e5 * n}, []),
+        ({"largest_other_memory": lambda n, _: 1e8 + 1e5 * n}, ["agent: largest other memory"]),
         ({"store": lambda n, _: 1e6 + 1e5 * n}, []),
         ({"store": lambda n, _: 1e6 + 1e4 * n**2}, ["agent: store for each turn"]),
         ({"threads": lambda n, _: 20 + n}, ["agent: threads", "turn: view"]),
     ],
-    ids=["flat", "descriptors", "memory", "store", "store that grows faster and faster", "latency"],
+    ids=[
+        "flat",
+        "descriptors",
+        "memory",
+        "what is shared",
+        "a worker's memory",
+        "store",
+        "store that grows faster and faster",
+        "latency",
+    ],
 )
 def test_each_kind_of_series_is_judged(series: dict[str, Series], names: list[str]) -> None:
     assert wrong(measured(**series)) == names
@@ -108,5 +119,5 @@ def test_results_are_tables_and_charts(tmp_path: Path) -> None:
     drawn = ET.parse(tmp_path / "soak.svg").getroot()
     lines = drawn.findall("{http://www.w3.org/2000/svg}polyline")
     assert [line.get("stroke") for line in lines].count("#c62828") == 1
-    assert len(lines) == 7
+    assert len(lines) == 8
     assert "| agent: descriptors | 2" in table(verdicts)
