@@ -20,7 +20,7 @@ from .git_state import (
     git_directory,
     text_of,
 )
-from .guidance import project_root
+from .project import project_root
 
 MOST_BRANCHES: Final = 200
 """Branches that are compared; of a repository with more, only the one that is checked out."""

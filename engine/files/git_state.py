@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from .guidance import project_root
+from .project import project_root
 from .safe_open import opened_directory, opened_file
 
 SMALL_BYTES: Final = 4_096

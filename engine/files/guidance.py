@@ -20,6 +20,7 @@ from ..core.domain import is_inside
 from ..core.encodings import decode
 from ..core.text import cut_line, legible_line, more, whole_words_before_cut
 from ..log.events.session import GuidanceFile
+from .project import project_root
 from .safe_open import opened_file, user_roots
 
 NAMES: Final = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".goosehints")
@@ -38,17 +39,10 @@ _MOST_DEPTH: Final = 5
 _MOST_DIRECTORIES: Final = 64
 """Number of directories between the root and the session's directory that are searched."""
 _OUTLINE_CHARS: Final = 2_000
-_REPOSITORY: Final = ".git"
 _IMPORT: Final = re.compile(r"[ \t]*(?:[-*][ \t]+)?@(\S+)[ \t]*")
 """A line that imports a file."""
 _FENCE: Final = re.compile(r"[ \t]*(```|~~~)")
 _HEADING: Final = re.compile(r"#{1,4}[ \t]+\S")
-
-
-def project_root(directory: str) -> str:
-    """Return the root of the repository around an absolute directory, or the directory if there is none."""
-    above = (str(each) for each in (PurePath(directory), *PurePath(directory).parents))
-    return next((each for each in above if os.path.lexists(os.path.join(each, _REPOSITORY))), directory)
 
 
 def guidance_files(directory: str, config: str, limit: int = TOTAL_CHARS) -> tuple[GuidanceFile, ...]:

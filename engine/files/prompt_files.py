@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from msgspec import Struct
 
 from ..core.text import cut_line, first_line, legible_line, plural, whole_words_before_cut
-from .guidance import project_root
+from .project import project_root
 from .safe_open import ANYWHERE, opened_directory, opened_file, user_roots
 
 SKILL: Final = "SKILL.md"

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from ..core.text import cut_line, legible_line, plural
 from .git_state import GitState, git_state
-from .guidance import project_root
+from .project import project_root
 from .safe_open import opened_file
 
 MOST_PACKAGES: Final = 12

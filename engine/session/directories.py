@@ -31,6 +31,7 @@ from msgspec import Struct
 from ..core.errors import EnvironmentUnavailableError, InvalidRequestError
 from ..core.ids import SessionId
 from ..files.pins import PIN, opened_again, set_mode
+from ..files.project import is_own, own_directories
 from ..files.safe_open import opened_file, real_path
 from ..files.spellings import stored_path
 
@@ -317,7 +318,7 @@ def find_project_environment(cwd: str, variables: Mapping[str, str], chosen: str
     active = Path(variables["VIRTUAL_ENV"]) if variables.get("VIRTUAL_ENV") else None
     if active is not None and str(active) != sys.prefix:
         return _examine(active)
-    root = _nearest(Path(cwd)) or active
+    root = _nearest(cwd) or active
     return _examine(root) if root else ProjectEnvironment()
 
 
@@ -330,10 +331,11 @@ def _root_of(chosen: str, cwd: str) -> Path | None:
     return None
 
 
-def _nearest(cwd: Path) -> Path | None:
-    for directory in (cwd, *cwd.parents):
-        if _is_file(directory / ".venv" / "pyvenv.cfg"):
-            return directory / ".venv"
+def _nearest(cwd: str) -> Path | None:
+    for directory in map(Path, own_directories(cwd)):
+        environment = directory / ".venv"
+        if _is_file(environment / "pyvenv.cfg") and is_own(str(environment), cwd):
+            return environment
         if any(_exists(directory / mark) for mark in _ROOT_MARKS):
             return None
     return None

@@ -12,8 +12,6 @@ import os
 import shutil
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from importlib import import_module
-from itertools import takewhile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import anyio
@@ -34,6 +32,7 @@ from ..log.events.conversation import Attachment
 from ..log.events.session import ServerConnected, ServerLost
 from ..log.facts import SessionFacts
 from ..runtime.environment import EnvironmentSpec, StartServer
+from .npx import away_from_project
 from .tools.mcp_listing import Listing, Tool, arguments_of, help_on, tool_called
 from .tools.mcp_prompts import Prompt, bound, read_prompt
 
@@ -41,6 +40,8 @@ if TYPE_CHECKING:
     from .tools.mcp_client import Connection, Fill, Sample
 
 
+READ_RESOURCE: Final = "resources/read"
+"""MCP's method, which is asked about like a tool."""
 _REASON_CHARS: Final = 500
 _LAST_CHARS: Final = 300
 """Of the server's last standard error, in the reason."""
@@ -58,10 +59,6 @@ CALL_SECONDS: Final = 60.0
 """The time limit of a call without progress."""
 FIRST_TURN_SECONDS: Final = 5.0
 """The longest wait of a turn for servers that connect for the first time."""
-
-_YES: Final = frozenset(("-y", "--yes"))
-_NOWHERE: Final = os.path.dirname(os.devnull)
-"""Where npx looks for packages instead of the working directory, if it may fetch them. Only root writes there."""
 
 T = TypeVar("T")
 
@@ -228,10 +225,8 @@ class SessionServers:
         arguments = server.args
         if distrusted and options is not None and variables.setdefault("PYTHONSAFEPATH", "1") and "E" in options:
             arguments = ("-P", *arguments)  # which says the same where variables are ignored
-        if distrusted and _may_fetch(command, arguments) and not _has_own_registry(self._spec.cwd):
-            arguments = (f"--prefix={_NOWHERE}", *arguments)
         request = ServerRequest(argv=(command, *arguments), cwd=self._spec.cwd, variables=variables)
-        return self._start(self._spec, request)
+        return self._start(self._spec, away_from_project(request, self._spec.kept_out) if distrusted else request)
 
     async def _stay(self, link: _Link, server: HttpServer | ServerProcess) -> None:
         source = await anyio.to_thread.run_sync(_load)
@@ -320,6 +315,14 @@ class SessionServers:
         if not texts or not all(isinstance(text, str) for text in texts):
             raise ValueError(f"MCP server {self._names[module]!r}: {cut_line(uri, LONGEST_NAME)} is not text")
         return "\n".join(cast("list[str]", texts))
+
+    async def unlisted(self, module: str, uri: str) -> ServerCall | None:
+        """Return the reading of a resource as a call if the server does not list it. Raises ConnectionError.
+
+        A server may take such an address for anything: a file, a request to another server.
+        """
+        link, _ = await self._connected(module)
+        return None if uri in link.listing.resources else ServerCall(link.name, READ_RESOURCE, {"uri": uri})
 
     async def meant(self, module: str, name: str, given: Mapping[str, object]) -> ServerCall:
         """Return the call that a statement requests, by the server's schema.
@@ -429,21 +432,6 @@ def _options_before_module(command: str, arguments: Sequence[str]) -> str | None
                 return before
             has_value = first == len(options) - 1
     return None
-
-
-def _may_fetch(command: str, arguments: Sequence[str]) -> bool:
-    """Whether npx fetches a package without a question; options behind the package are the server's."""
-    options = takewhile(lambda each: each.startswith("-"), arguments)
-    return os.path.basename(command) == "npx" and not _YES.isdisjoint(options)
-
-
-def _has_own_registry(directory: str) -> bool:
-    """Whether npm may find a project's settings there, such as a registry, which are protected from statements.
-
-    Without them it would fetch a package of that name from the public registry.
-    """
-    places = (Path(directory), *Path(directory).parents)
-    return any((place / ".npmrc").exists() for place in places if str(place) != os.path.expanduser("~"))
 
 
 def _ignore() -> None:

@@ -98,25 +98,3 @@ async def test_python_without_environment_finds_none_either(
     server = StdioServer(name="tool", command=str(link), args=arguments, env=given)
     (request,) = await started(tmp_path, (), server)
     assert request.argv[1:] == (*added, *arguments)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "is_elsewhere"),
-    [(("-y", "@x/server", "."), True), (("--yes", "server"), True), (("server",), False), (("server", "-y"), False)],
-)
-async def test_a_package_that_npx_may_fetch_is_none_of_the_project(
-    tmp_path: Path, arguments: tuple[str, ...], is_elsewhere: bool
-) -> None:
-    node = tmp_path / "node"
-    node.mkdir()
-    npx = node / "npx"
-    npx.write_text("#!/bin/sh\n")
-    npx.chmod(0o755)
-    project = tmp_path / "project"
-    project.mkdir()
-    (request,) = await started(project, (), StdioServer(name="tool", command=str(npx), args=arguments))
-    assert request.cwd == str(project)
-    assert request.argv == (str(npx), *(["--prefix=/dev"] if is_elsewhere else []), *arguments)
-    (tmp_path / ".npmrc").write_text("@company:registry=https://npm.example\n")  # else the public registry's would run
-    (request,) = await started(project, (), StdioServer(name="tool", command=str(npx), args=arguments))
-    assert request.argv == (str(npx), *arguments)
