@@ -34,7 +34,7 @@ from engine.context.tail.results import REST_LEFT_OUT, STATEMENT_TOOL
 from engine.core.diff import change_size, first_changed_line, unseen_changes
 from engine.core.execution import ExecutionStatus, TextChange
 from engine.core.ids import ToolCallId
-from engine.core.text import as_printed, fenced, legible_line, source_command, source_lines, source_text
+from engine.core.text import as_printed, broken_word, fenced, legible_line, source_command, source_lines, source_text
 from engine.log.events import session
 from engine.log.events.conversation import ResultStatus
 from engine.log.events.execution import StatementRecorded
@@ -65,7 +65,7 @@ Step = tuple[Shown, Sequence[WireModel]]
 def title_line(text: str) -> str:
     """Return a text as a title: one line, escapes for invisible characters, and a count of what is missing."""
     head, left_out = _head(text)
-    return head + _counted(left_out)
+    return (head + _counted(left_out)).lstrip()
 
 
 def source_title(source: str) -> str:
@@ -79,7 +79,7 @@ def source_title(source: str) -> str:
         return "(empty)"
     first = next((number for number in filled if not _PREPARING.fullmatch(lines[number])), filled[0])
     head, left_out = _head(lines[first])
-    return head + _counted(left_out, filled[-1] - filled[0])
+    return (head + _counted(left_out, filled[-1] - filled[0])).lstrip()
 
 
 def answer_text(text: str) -> str:
@@ -90,7 +90,8 @@ def answer_text(text: str) -> str:
 
 def _head(text: str) -> tuple[str, int]:
     line = legible_line(text.strip()).replace("\t", " ")
-    return line[:TITLE_CHARS].rstrip(), max(len(line) - TITLE_CHARS, 0)
+    end = TITLE_CHARS - broken_word(line, TITLE_CHARS)[0] if len(line) > TITLE_CHARS else len(line)
+    return line[:end].rstrip(), len(line) - end
 
 
 def _counted(characters: int, lines: int = 0) -> str:

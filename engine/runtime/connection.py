@@ -618,10 +618,14 @@ class Capture:
         if self._decoder is not None and self._total <= CAPTURED_BYTES:
             self._keep(self._decoder.decode(b"", final=True))
         text = "".join(self._texts)
+        kept = whole_words_before_cut(text) if self._total > CAPTURED_BYTES else text
+        shown = self._redactor.redact(kept)
+        # The digest of a text with a secret would let others check guesses of it.
+        digest = self._digest.hexdigest() if shown == kept else xxhash.xxh3_64_hexdigest(shown.encode())
         return Captured(
-            text=self._redactor.redact(whole_words_before_cut(text) if self._total > CAPTURED_BYTES else text),
+            text=shown,
             total_bytes=self._total,
-            digest=self._digest.hexdigest(),
+            digest=digest,
             kept_bytes=min(self._total, CAPTURED_BYTES),
         )
 

@@ -245,7 +245,7 @@ class PermissionAsked(Event, frozen=True, kw_only=True):
     kind: ClassVar[str] = "permission_asked"
 
     tool_call_id: ToolCallId
-    scope: Exact
+    scope: str
 
 
 class PermissionAnswered(Event, frozen=True, kw_only=True):
@@ -257,7 +257,7 @@ class PermissionAnswered(Event, frozen=True, kw_only=True):
     kind: ClassVar[str] = "permission_answered"
 
     tool_call_id: ToolCallId
-    scope: Exact
+    scope: str
     outcome: PermissionOutcome
     remembered: bool = False
     rest: bool = False

@@ -121,6 +121,16 @@ def test_no_part_of_a_secret_is_left_at_the_bound() -> None:
     assert key[:1] not in capture.finish().text
 
 
+def test_the_digest_of_an_output_with_a_secret_checks_no_guess_of_it() -> None:
+    def digest(text: str, redactor: Redactor = REDACTOR) -> str:
+        capture = Capture(redactor)
+        capture.feed(text.encode())
+        return capture.finish().digest
+
+    assert digest(KEY) == digest("***", NO_SECRETS) != digest(KEY, NO_SECRETS)
+    assert digest("plain") == digest("plain", NO_SECRETS)
+
+
 class Scripted(Connection):
     """A connection whose messages arrive one at a time, whenever somebody waits for one."""
 

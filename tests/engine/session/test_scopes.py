@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from engine.core.ids import ToolCallId
+from engine.log.events.session import PermissionAnswered, PermissionAsked
 from engine.log.permissions import CommandSubject, FileSubject, PermissionSubject, StatementSubject, TreeSubject
+from engine.log.redaction import Redactor, redact_struct
 from engine.session.policy import covers, phrase, scope_of, words_of
 
 ROOTS = ("/work", "/else")
@@ -20,6 +23,18 @@ def file(path: str) -> FileSubject:
 
 def names(*paths: str) -> TreeSubject:
     return TreeSubject(act="Rename it", paths=paths)
+
+
+def test_a_secret_that_becomes_known_later_is_not_shown_in_a_scope() -> None:
+    key = "sk-Zq7RkW3xYb9TfLm2"
+    scope = scope_of(command(f"curl -H {key} x"), ROOTS)
+    redactor = Redactor([key])
+    for event in (
+        PermissionAsked(tool_call_id=ToolCallId("call_1"), scope=scope),
+        PermissionAnswered(tool_call_id=ToolCallId("call_1"), scope=scope, outcome="allowed"),
+    ):
+        assert key in event.scope
+        assert key not in redact_struct(redactor, event).scope
 
 
 @pytest.mark.parametrize(
