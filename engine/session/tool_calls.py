@@ -111,7 +111,7 @@ from .working_tree.changes import TreeComparison
 if TYPE_CHECKING:
     from httpx2 import URL
 
-    from .servers import SessionServers
+    from .servers import ServerCall, SessionServers
 
 SHOWN_PLACES: Final = 20
 """Locations that an editor gets for one answer."""
@@ -204,6 +204,8 @@ class ToolCalls:
         """The user's decisions about calls that were not allowed, by ordinal."""
         self._written: set[str] = set()
         """The real paths of what was written or made."""
+        self._allowed: set[str] = set()
+        """Those of them that the user was asked about, or that a command or call outside of the sandbox made."""
         self._own: set[str] = set()
         """The real paths of files with content of this statement."""
         self._made: set[tuple[int, int]] = set()
@@ -423,6 +425,7 @@ class ToolCalls:
             before_mode = None if change.before is None else mode
             self._log.append(replace(written, changes=kept, note=kept_note, before_mode=before_mode, after_mode=mode))
             self._written.add(change.path)
+            self._allowed.add(change.path)
             self._own.add(change.path)
         return change.value
 
@@ -560,6 +563,8 @@ class ToolCalls:
             await self._record_entries(call, entries, named)
             self._notes[request.ordinal] = subject.note
             self._written.update(act.paths)
+            if act.protected:
+                self._allowed.update(act.paths)
             self._follow_own(act)
             if act.makes:
                 self._made.update(filter(None, map(_identity, act.paths)))
@@ -703,6 +708,8 @@ class ToolCalls:
                 for number, event in enumerate(changes.events, 1):
                     self._log.append(event)
                     self._written.add(event.path)
+                    if outside:
+                        self._allowed.add(event.path)
                     if number % _BATCH == 0:
                         await anyio.lowlevel.checkpoint()
 
@@ -719,14 +726,18 @@ class ToolCalls:
         try:
             if tool is None:
                 uri = request.arguments.get("uri")
-                is_help = not isinstance(uri, str)
-                return EffectAnswer(value=await (servers.help(module) if is_help else servers.read(module, uri)))
+                if not isinstance(uri, str):
+                    return EffectAnswer(value=await servers.help(module))
+                read = await servers.unlisted(module, uri)
+                if read is not None or self._recorded is not None:
+                    self._check_changes("the resource was not read" + (", because it is not listed" if read else ""))
+                if read is not None:
+                    self._check_address(uri)
+                    await self._permit(request, call, _subject(read))
+                return EffectAnswer(value=await servers.read(module, uri))
             self._check_changes(f"{request.operation}() was not called")
             meant = await servers.meant(module, tool[1], request.arguments)
-            subject = ServerCallSubject(
-                server=meant.server, tool=meant.tool, arguments=shown_arguments(meant.arguments)
-            )
-            await self._permit(request, call, subject)
+            await self._permit(request, call, _subject(meant))
             async with self._compared(call, outside=True):
                 value = await servers.call(
                     module,
@@ -837,7 +848,7 @@ class ToolCalls:
         questions = self._context.questions
         if isinstance(subject, CommandSubject | ServerCallSubject) and questions.remembered(subject):
             # It may run what a program of this statement has made since the user's answer.
-            return await questions.decide(call, subject, again=await self._context.has_appeared(self._written))
+            return await questions.decide(call, subject, again=await self._context.has_appeared(self._allowed))
         if not isinstance(subject, FileSubject | TreeSubject) or subject.protected:
             return await questions.decide(call, subject)
         is_open = questions.remembered(subject) is None
@@ -857,8 +868,8 @@ class ToolCalls:
             has_network = domain is None or domain.network
             is_free = self._context.parts.policy.mode == "auto" and has_network
             return not is_free and not (self._approved and (not held or about == "statements"))
-        if isinstance(subject, CommandSubject) and about is None:
-            return subject.outside
+        if about is None and isinstance(subject, CommandSubject | ServerCallSubject):
+            return held if isinstance(subject, ServerCallSubject) else subject.outside
         if is_protected(subject):
             return held or not self._approved
         # An approval does not cover what a statement does in a namespace in which a model has written: a name that the
@@ -881,6 +892,10 @@ class ToolCalls:
         if storable is None:
             return replace(event, withheld=withheld(data))
         return replace(event, result=self._context.parts.store.blob_put(storable))
+
+
+def _subject(call: ServerCall) -> ServerCallSubject:
+    return ServerCallSubject(server=call.server, tool=call.tool, arguments=shown_arguments(call.arguments))
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -214,7 +214,7 @@ async def test_resource_is_viewed_as_read_and_not_read_again(tmp_path: Path) -> 
         assert "2\ttwo" in shown.text
         assert len(requests(record, "resources/read")) == 1
         assert await failed(session, "view('mcp://test/test://none')") == (
-            "RuntimeError: MCP server 'test': no such resource"
+            "PermissionError: plan mode does not allow changes; the resource was not read, because it is not listed"
         )
         assert await failed(session, "view('mcp://other/x')") == (
             "ValueError: 'mcp://other/x': no MCP server has the module 'other'; there are test"
