@@ -24,6 +24,7 @@ from msgspec import Struct
 from ..core import libpq_files
 from ..core.key_file import FileValues
 from ..core.mcp_servers import HttpServer, McpServer, StdioServer
+from ..core.settings import SERVED
 from .redaction import SHORTEST, Redactor, is_token
 
 _ALLOWED: Final = frozenset((
@@ -145,7 +146,7 @@ def redactor_of(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> R
     It also replaces the keys that other programs store in the file of keys later.
     """
     values = find_secrets(environ, more_names).values
-    return Redactor([*values, *libpq_files.passwords(environ)], FileValues(environ))
+    return Redactor([*values, *libpq_files.passwords(environ)], FileValues(environ), is_others=SERVED in environ)
 
 
 def server_secrets(server: McpServer, environ: Mapping[str, str], more_names: Iterable[str] = ()) -> list[str]:

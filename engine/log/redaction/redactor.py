@@ -10,7 +10,9 @@ name, a displayed value, a traceback, an excerpt of a long line. So no cut leave
 Redaction replaces no piece of a secret: whoever chooses a text and sees what is replaced could try a known part with
 each next character.
 
-**Pieces.** A text that arrives in pieces is shown up to where a form may have begun, or an escape is incomplete.
+**Pieces.** A text that arrives in pieces is shown up to where a form may have begun, or an escape is incomplete. So
+whoever chooses a text, and sees when it is shown, can find out a secret, one character after the other. Where this is
+somebody else than the owner of the secrets, the last word waits instead, whatever it is.
 
 **Structures.** Texts are recognised by their declared type. A field of type `str` is text. Identifiers (`ids`),
 literals and fields of type `text.Exact` are looked up or compared, so they stay: a secret may have the value
@@ -27,7 +29,7 @@ from __future__ import annotations
 import io
 import re
 import types
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final, NewType, Protocol, TextIO, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -55,6 +57,9 @@ from .spellings import (
     without_colours,
 )
 
+_WORD: Final = re.compile(r"[^\s\x80-\U0010ffff]+")
+_SETTLED: Final = re.compile(r"[^\w\s]+|.*\.\.\.", re.DOTALL)
+"""Words that need not wait: progress such as `....`, and a line that ends as `Working...`."""
 _CONTINUATION: Final = bytes(range(0x80, 0xC0))
 """The bytes of UTF-8 that begin no character."""
 _SPREAD: Final = 8
@@ -107,10 +112,12 @@ class Redactor:
     Args:
         values: those of fewer than SHORTEST characters are ignored, not counting white space around them.
         source: where more come from; None for nowhere.
+        is_others: the secrets are others' than those of who sees pieces of texts.
     """
 
-    def __init__(self, values: Iterable[str], source: Source | None = None) -> None:
+    def __init__(self, values: Iterable[str], source: Source | None = None, *, is_others: bool = False) -> None:
         self._source = source
+        self._is_others = is_others
         self._mark: object = None
         self._parent: Redactor | None = None
         self._inherited = 0
@@ -142,7 +149,7 @@ class Redactor:
 
     def knowing(self, values: Iterable[str]) -> Redactor:
         """Return a redactor that replaces these values, too, and all that this one learns later."""
-        derived = Redactor(values)
+        derived = Redactor(values, is_others=self._is_others)
         derived._parent = self
         return derived
 
@@ -241,7 +248,7 @@ class Redactor:
             return text, ""
         data = _bytes_of(text)
         spans = self._spans(data)
-        end = self._open_at(data)
+        end = self._last_word_at(text) if self._is_others else self._open_at(data)
         # A value may begin inside a complete one: the two are replaced together, once both are there.
         for start, stop in spans:
             if start < end < stop:
@@ -268,6 +275,13 @@ class Redactor:
             for marks, rest in unmarked(plain):
                 if self._known.spelled.may_be_in(fold(rest)):
                     yield from self._known.spelled.found(reading(data, marks=marks))
+
+    def _last_word_at(self, text: str) -> int:
+        """Return where the last word begins, in bytes; their number if the text ends with none."""
+        low = max(0, len(text) - _SPREAD * self._known.spelled.longest)
+        last = deque(_WORD.finditer(text, low), maxlen=1)
+        waits = last and last[0].end() == len(text) and not _SETTLED.fullmatch(last[0][0])
+        return len(_bytes_of(text[: last[0].start()] if waits else text))
 
     def _open_at(self, data: bytes) -> int:
         """Return the first position from which a form or escape may continue in the next piece; else the length."""

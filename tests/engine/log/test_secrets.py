@@ -12,6 +12,7 @@ import pytest
 from engine import HttpServer, McpServer, StdioServer
 from engine.core import libpq_files
 from engine.core.libpq_files import SYSTEM_FOLDERS
+from engine.core.settings import SERVED
 from engine.log.secrets import (
     NEVER_SECRET,
     SECRET_NAMES,
@@ -367,3 +368,10 @@ def test_the_named_part_of_a_secret_is_secret(name: str, value: str) -> None:
 @pytest.mark.parametrize("value", ["user:short", "user:production", "https://host.example/a1b2c3d4", "a1b2c3=="])
 def test_an_ordinary_part_of_a_secret_is_none(value: str) -> None:
     assert find_secrets({"REGISTRY_AUTH": value}).values == (value,)
+
+
+@pytest.mark.parametrize(("served", "shown"), [({}, "a very-x"), ({SERVED: "1"}, "a ")])
+def test_the_users_of_a_server_do_not_see_what_waits_for_its_keys(served: dict[str, str], shown: str) -> None:
+    redactor = redactor_of({"SOME_API_KEY": "very-secret-7", "HOME": "/nowhere", **served})
+    assert redactor.redact_piece("a very-s")[0] == "a "
+    assert redactor.redact_piece("a very-x")[0] == shown

@@ -11,6 +11,7 @@ import types
 import unicodedata
 from binascii import b2a_base64
 from collections.abc import Callable, Iterator, Sequence
+from string import ascii_letters
 from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_hints
 from urllib.parse import quote, quote_plus
 
@@ -283,6 +284,32 @@ def test_a_redacted_stream_flushes_the_stream_below_until_that_is_closed() -> No
     stream.flush()
 
 
+@pytest.mark.parametrize("known", ["", "v", "very-s", "very-secre"])
+@pytest.mark.parametrize("before", ["", "x ", "a=", "\n"])
+def test_what_waits_tells_nobody_about_the_secrets_of_others(known: str, before: str) -> None:
+    redactor = Redactor(["very-secret", "c0rrect horse battery"], is_others=True)
+    for derived in (redactor, redactor.knowing(["another-secret"])):
+        for after in ("", "\n", " ", "\nx", "..."):
+            rests = {len(derived.redact_piece(f"{before}{known}{char}{after}")[1]) for char in ascii_letters}
+            assert len(rests) == 1
+
+
+def test_secrets_of_others_do_not_leave_in_pieces() -> None:
+    redactor = Redactor(["very-secret"], is_others=True)
+    text = "a very-secret, b=very-secret\nvery-secret"
+    for size in range(1, len(text)):
+        shown, held = "", ""
+        for at in range(0, len(text), size):
+            more, held = redactor.redact_piece(held + text[at : at + size])
+            shown += more
+        assert shown + redactor.redact(held) == "a ***, b=***\n***"
+    assert redactor.redact_piece("step 1\n") == ("step 1\n", "")
+    assert redactor.redact_piece("50% ....") == ("50% ....", "")
+    assert redactor.redact_piece("Working...") == ("Working...", "")
+    assert redactor.redact_piece("Gr\xfc\xdfe \u4f60\u597d") == ("Gr\xfc\xdfe \u4f60\u597d", "")
+    assert redactor.redact_piece("x" * 1000)[0]
+
+
 def test_piece_waits_only_while_it_looks_secret() -> None:
     redactor = Redactor(["very-secret"])
     assert redactor.redact_piece("a very") == ("a ", "very")
@@ -341,8 +368,6 @@ REDACTOR = Redactor([SECRET])
 WORDS = {
     "session_opened": ["cwd", "directories", "python", "packages", "real"],
     "view_enforced": ["property_name"],
-    "permission_asked": ["scope"],
-    "permission_answered": ["scope"],
     "config_changed": ["option", "value"],
     "domain_entered": ["writable"],
     "others_wrote": ["writable"],
