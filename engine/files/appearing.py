@@ -56,11 +56,14 @@ def found(roots: Iterable[str], repositories: Iterable[str], most: int) -> Mappi
         kinds[place] = REPOSITORY
         if fold(os.path.basename(repository)) == GIT:
             kinds.setdefault(os.path.dirname(repository), TOP)
-        for above in map(str, PurePath(place).parents):
-            if is_inside(above, roots):
-                kinds.setdefault(above, WAY)
+        for above in (*PurePath(place).parents, *PurePath(repository).parents):
+            if is_inside(str(above), roots):
+                kinds.setdefault(str(above), WAY)
     for top in [path for path, kind in kinds.items() if kind == TOP]:
-        kinds |= {os.path.join(top, name): name for name in ABOVE_ROWS if os.path.isdir(os.path.join(top, name))}
+        for name in ABOVE_ROWS:
+            place = real_path(os.path.join(top, name))  # the user may have made a link
+            if os.path.isdir(place) and is_inside(place, roots):
+                kinds.setdefault(place, name)
     return dict(sorted(kinds.items(), key=lambda item: item[0].count("/"))[:most])
 
 
@@ -79,8 +82,16 @@ def is_repository(kind: str, name: str) -> bool:
     return kind == TOP and fold(name) == GIT
 
 
+def must_be_no_link(kind: str, name: str) -> bool:
+    """Return whether a new link of that name must not stay: rows of the table have names in it.
+
+    Where the link leads is not asked, because that can change without news.
+    """
+    return kind == TOP and fold(name) in ABOVE_ROWS
+
+
 def must_go(kind: str, name: str) -> bool:
-    """Return whether a new name in a directory of that kind must not stay."""
+    """Return whether a new name in a directory of that kind must not stay, whatever it is."""
     folded = fold(name)
     if kind == TOP:
         return folded not in _OF_TOOLS and (folded in BY_NAME or stem_of(folded) in BY_NAME)

@@ -22,14 +22,16 @@ import secrets
 import select
 import stat
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import PurePath
 from typing import Final, NamedTuple
 from weakref import WeakSet
 
 from ..core.domain import is_inside
-from ..files.appearing import TOP, is_repository, kind_below, must_go
+from ..files.appearing import TOP, is_repository, kind_below, must_be_no_link, must_go
 from ..files.pins import path_of
 from ..files.safe_open import opened_directory
 from ..runtime.system.names import rename_to_nothing
@@ -41,6 +43,8 @@ MOST_AGAIN: Final = 3
 """How often one name may be made before the processes are ended."""
 MOST_AT_ALL: Final = 50
 """How many names may be made before the processes are ended. No more are told, either."""
+MAKING_SECONDS: Final = 60.0
+"""How long the host may take to make what it has announced."""
 AWAY: Final = ".rewindow-moved-"
 """How the new names begin. They have no suffix, by which a program could choose them."""
 MOVED: Final = (
@@ -56,6 +60,10 @@ STAYED: Final = (
     "not rename it ({reason}). Check it before you continue"
 )
 ENDED: Final = "it appeared again and again, so Rewindow ended the programs"
+
+
+_Identity = tuple[int, int]
+"""The device and the inode."""
 
 
 class Taken(NamedTuple):
@@ -79,13 +87,13 @@ class NameGuard:
         """The end of a pipe that ends the thread when it is closed."""
         self._kinds: dict[str, str] = {}
         self._paths: dict[int, str] = {}
-        self._known: set[str] = set()
-        """Names that may stay."""
-        self._same: dict[str, tuple[int, int]] = {}
-        """Links and repositories that may stay, by device and inode: a program can replace them, because nothing is
-        mounted over them."""
-        self._allowed: set[str] = set()
-        """What the host makes, in directories that it may make, too."""
+        self._kept: dict[str, _Identity | None] = {}
+        """Names that may stay. Some only as the link or the repository that is there, because nothing is mounted over
+        these: a program could replace them."""
+        self._expected: dict[str, float] = {}
+        """What the host makes, and until when that may appear."""
+        self._above: dict[str, float] = {}
+        """The same for the directories that it makes for that."""
         self._is_armed = False
         self._running = 0
         """How many statements run."""
@@ -106,8 +114,9 @@ class NameGuard:
             for path, kind in directories.items():
                 if self._kinds.get(path) != kind:
                     self._add(path, kind)
-                    self._keep(self._wanted_in(path))
-                    self._keep(self._repositories_in(path))
+                    for name in _names_in(path) if path in self._kinds else ():
+                        if _is_meant(kind, name):
+                            self._keep(os.path.join(path, name))
             self._is_armed = True
 
     @property
@@ -141,7 +150,7 @@ class NameGuard:
             self._drain()
             os.close(self._stop)  # the thread closes the watch
             self._watch = None
-            self._kinds, self._paths, self._known, self._same, self._allowed = {}, {}, set(), {}, set()
+            self._kinds, self._paths, self._kept, self._expected, self._above = {}, {}, {}, {}, {}
 
     def take(self) -> list[Taken]:
         """Return what was taken away, or has vanished, since the last call."""
@@ -161,31 +170,49 @@ class NameGuard:
     # --- what may stay ------------------------------------------------------------------------------------------------
 
     def allow(self, paths: Iterable[str]) -> None:
-        """Leave these paths, and what leads to them or is below."""
-        if self._watch is not None:
-            with self._lock:
-                self._drain()
-                self._allowed.update(paths)
+        """Leave these paths, and the directories above that do not exist yet, when they appear within `MAKING_SECONDS`.
+
+        Each may appear once, a directory above only if it is made in place. Otherwise a harmless write would allow a
+        program to make the same name, or another directory above. What is below a path is not allowed.
+        """
+        if self._watch is None:
+            return
+        with self._lock:
+            self._drain()
+            until = time.monotonic() + MAKING_SECONDS
+            for path in paths:
+                self._expected[path] = until
+                for above in map(str, PurePath(path).parents):
+                    if os.path.lexists(above):
+                        break
+                    self._above[above] = until
 
     def catch_up(self) -> None:
         """Handle all news now, because what happens next is another matter."""
         with self._lock:
             self._drain()
 
-    def _keep(self, paths: Iterable[str]) -> None:
-        for path in paths:
-            found = _replaceable_at(path)
-            if found is None:
-                self._known.add(path)
-            else:
-                self._same[path] = found
+    def _keep(self, path: str) -> None:
+        with suppress(OSError):  # because it is gone again
+            self._kept[path] = _replaceable_at(path)
 
-    def _may_stay(self, path: str) -> bool:
-        if path in self._same and _replaceable_at(path) == self._same[path]:
-            return True
-        return path in self._known or any(
-            is_inside(path, (each,)) or is_inside(each, (path,)) for each in self._allowed
-        )
+    def _keep_file(self, path: str) -> None:
+        """Keep the path of what the host made, if that is a file that the kernel can protect.
+
+        Anything else may have been replaced since. The next news tell, so it may not stay then.
+        """
+        with suppress(OSError):
+            if _replaceable_at(path) is None and not _is_directory(path):
+                self._kept[path] = None
+
+    def _is_expected(self, path: str, *, is_made: bool) -> bool:
+        """Whether the host may have made what has appeared there: once, and only a directory `is_made` in place."""
+        now = time.monotonic()
+        is_path, is_above = self._expected.pop(path, 0.0) > now, self._above.pop(path, 0.0) > now
+        return is_path or (is_above and is_made)
+
+    def _is_kept(self, path: str) -> bool:
+        return path in self._kept and self._kept[path] in (None, _identity_at(path))
 
     # --- the watch ----------------------------------------------------------------------------------------------------
 
@@ -222,50 +249,49 @@ class NameGuard:
 
     def _look(self, news: NewName) -> None:
         if news.number == OVERFLOW:
-            self._look_in(tuple(self._kinds))
+            self._look_in(self._kinds, is_made=False)
             return
         folder = self._paths.get(news.number)
         if folder is None:
             return
-        path, kind = os.path.join(folder, news.name), self._kinds[folder]
-        is_prepared = is_repository(kind, news.name) and (news.is_moved or not _is_directory(path))
-        if must_go(kind, news.name) or is_prepared:
-            self._judge(folder, news.name)
-        below = kind_below(kind, news.name)
-        if below is not None and path not in self._kinds and _is_directory(path):
-            self._add(path, below)
+        path = os.path.join(folder, news.name)
+        self._see(folder, news.name, is_made=news.is_made)
         if path in self._kinds:  # another directory may be there now
-            self._look_in([each for each in self._kinds if is_inside(each, (path,))])
+            self._look_in([each for each in self._kinds if is_inside(each, (path,))], is_made=news.is_made)
 
-    def _look_in(self, folders: Iterable[str]) -> None:
-        """Look at what is in these directories, because the news do not tell."""
-        for folder in folders:
+    def _look_in(self, folders: Iterable[str], *, is_made: bool) -> None:
+        """Look at what is in these directories, because the news do not tell.
+
+        `is_made`: programs made them in place, so they may have made repositories there.
+        """
+        waiting = list(folders)
+        while waiting:
+            folder = waiting.pop()
             self._add(folder, self._kinds[folder])
-            for path in self._wanted_in(folder):
-                self._judge(folder, os.path.basename(path))
-            for path in self._repositories_in(folder):
-                if not _is_directory(path):
-                    self._judge(folder, os.path.basename(path))
+            for name in _names_in(folder):
+                path = os.path.join(folder, name)
+                if self._see(folder, name, is_made=is_made and _is_directory(path)):
+                    waiting.append(path)
 
-    def _wanted_in(self, folder: str) -> list[str]:
-        return self._found_in(folder, must_go)
-
-    def _repositories_in(self, folder: str) -> list[str]:
-        return self._found_in(folder, is_repository)
-
-    def _found_in(self, folder: str, is_meant: Callable[[str, str], bool]) -> list[str]:
-        names: list[str] = []
-        with suppress(OSError):
-            names = os.listdir(folder) if folder in self._kinds else []
-        return [os.path.join(folder, name) for name in names if is_meant(self._kinds[folder], name)]
-
-    def _judge(self, folder: str, name: str) -> None:
-        path = os.path.join(folder, name)
-        if self._may_stay(path):
-            return
+    def _see(self, folder: str, name: str, *, is_made: bool) -> bool:
+        """Take the name away if it must not stay, or watch the directory; return whether that is newly watched."""
+        path, kind = os.path.join(folder, name), self._kinds[folder]
+        if not _is_meant(kind, name):
+            return False
         if not self._is_armed or NameGuard.pauses:
-            self._keep((path,))
-            return
+            self._keep(path)
+        elif self._is_expected(path, is_made=is_made):
+            self._keep_file(path)
+        elif _must_go_as(kind, path, is_made=is_made) and not self._is_kept(path):
+            self._take_away(folder, name)
+        below = kind_below(kind, name)
+        if below is None or path in self._kinds or not _is_directory(path):
+            return False
+        self._add(path, below)
+        return path in self._kinds
+
+    def _take_away(self, folder: str, name: str) -> None:
+        path = os.path.join(folder, name)
         self._counts[path] += 1
         self._tell(path, _renamed(folder, name))
         if self._counts[path] == MOST_AGAIN or self._counts.total() == MOST_AT_ALL:
@@ -305,11 +331,40 @@ def _catch_up() -> None:
         guard.catch_up()
 
 
-def _replaceable_at(path: str) -> tuple[int, int] | None:
+def _names_in(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _is_meant(kind: str, name: str) -> bool:
+    """Whether something of that name must not stay, or must be watched."""
+    return must_go(kind, name) or kind_below(kind, name) is not None
+
+
+def _must_go_as(kind: str, path: str, *, is_made: bool) -> bool:
+    """Whether what is at the path must not stay. `is_made`: it is a directory that was made in place."""
+    name = os.path.basename(path)
+    if must_go(kind, name):
+        return True
+    if is_made:
+        return False
+    is_link = os.path.islink(path) or not os.path.lexists(path)  # it may have been one
+    return is_repository(kind, name) or (must_be_no_link(kind, name) and is_link)
+
+
+def _replaceable_at(path: str) -> _Identity | None:
+    """The identity of what is at the path if nothing can be mounted over it. Raises OSError."""
+    found = os.lstat(path)
+    is_meant = stat.S_ISLNK(found.st_mode) or kind_below(TOP, os.path.basename(path)) is not None
+    return (found.st_dev, found.st_ino) if is_meant else None
+
+
+def _identity_at(path: str) -> _Identity | None:
     with suppress(OSError):
         found = os.lstat(path)
-        is_meant = stat.S_ISLNK(found.st_mode) or is_repository(TOP, os.path.basename(path))
-        return (found.st_dev, found.st_ino) if is_meant else None
+        return found.st_dev, found.st_ino
     return None
 
 

@@ -16,18 +16,19 @@ from typing import Final, NamedTuple
 class NewName(NamedTuple):
     """A name that was made in a watched directory, given by its number, or moved there.
 
-    `OVERFLOW` as a number: unknown names in unknown directories.
+    `is_made`: it is a directory, and was made in place. `OVERFLOW` as a number: unknown names in unknown directories.
     """
 
     number: int
     name: str
-    is_moved: bool = False
+    is_made: bool = False
 
 
 OVERFLOW: Final = -1
 _HEAD: Final = struct.Struct("iIII")
 _AT_ONCE: Final = 65_536
 _MOVED_TO: Final = 0x80
+_IS_DIRECTORY: Final = 0x4000_0000
 
 if sys.platform == "linux":
     _LIBC: Final = ctypes.CDLL(None, use_errno=True)
@@ -97,5 +98,6 @@ def _names_in(data: bytes) -> list[NewName]:
         name = data[place : place + length].rstrip(b"\0")
         place += length
         if name or number == OVERFLOW:  # a directory that is gone has none
-            found.append(NewName(number, os.fsdecode(name), bool(mask & _MOVED_TO)))
+            is_made = bool(mask & _IS_DIRECTORY) and not mask & _MOVED_TO
+            found.append(NewName(number, os.fsdecode(name), is_made))
     return found

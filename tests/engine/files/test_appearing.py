@@ -66,6 +66,22 @@ def test_a_repository_outside_is_not_watched(tmp_path: Path) -> None:
     assert dict(found((root,), (f"{root}/.git",), 300)) == {root: TOP}
 
 
+def test_the_targets_of_links_are_watched(tmp_path: Path) -> None:
+    for name in ("real", "a/b", "mine/cargo"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "a/b/.git").symlink_to("../../real")
+    (tmp_path / "a/b/.cargo").symlink_to("../../mine/cargo")
+    (tmp_path / "a/b/.config").symlink_to("/")
+    root = str(tmp_path)
+    assert dict(found((root,), (f"{root}/a/b/.git",), 300)) == {
+        root: TOP,
+        f"{root}/a": WAY,
+        f"{root}/real": REPOSITORY,
+        f"{root}/a/b": TOP,
+        f"{root}/mine/cargo": ".cargo",
+    }
+
+
 def test_new_directories_with_protected_names_are_watched() -> None:
     below = [kind_below(TOP, name) for name in (".git", ".Cargo", "src")]
     assert below == [NEW_REPOSITORY, ".cargo", None]

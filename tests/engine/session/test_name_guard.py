@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.appearing import REPOSITORY, TOP, WAY
+from engine.files.appearing import REPOSITORY, TOP, WAY, found
 from engine.runtime.system.new_names import OVERFLOW, NameWatch, NewName
+from engine.session import name_guard
 from engine.session.name_guard import AWAY, ENDED, MOST_AGAIN, VANISHED, NameGuard, allow_names, pausing
 from tests.support.sessions import in_process, session_in
 
@@ -185,6 +186,122 @@ def test_only_a_replaced_link_is_taken_away(root: Path, monkeypatch: pytest.Monk
         guard.end()
 
 
+def test_a_directory_above_what_the_host_makes_stays_only_in_place(root: Path) -> None:
+    guard = NameGuard()
+    guard.begin({str(root / "a/sub"): TOP})
+    for name in ("evil", "prepared"):
+        (root / name).mkdir()
+    sub = root / "a/sub"
+    try:
+        allow_names((str(sub / ".githooks/x"),))
+        (root / "prepared").rename(sub / ".githooks")
+        assert paths(guard) == [str(sub / ".githooks")]
+        allow_names((str(sub / ".git/x"), str(sub / ".husky/x"), str(sub / ".cargo/x")))
+        for name in (".git", ".husky", ".cargo"):
+            (sub / name).mkdir()
+            (sub / name / "x").write_text("mine")
+        (sub / ".husky/_").mkdir()
+        assert paths(guard) == []
+        for name in (".git", ".husky", ".cargo"):
+            (sub / name).rename(root / f"old{name}")
+        (root / "evil").rename(sub / ".git")
+        (sub / ".husky").mkdir()
+        (sub / ".cargo").symlink_to("evil")
+        assert paths(guard) == [str(sub / name) for name in (".git", ".husky", ".cargo")]
+    finally:
+        guard.end()
+
+
+def test_what_the_host_does_to_a_directory_allows_nothing_in_it(root: Path, guard: NameGuard) -> None:
+    allow_names((str(root), str(root / "a/sub"), str(root / ".git")))
+    (root / ".envrc").write_text("evil")
+    (root / "a/sub/.envrc").write_text("evil")
+    (root / ".git/commondir").write_text("evil")
+    assert paths(guard) == [str(root / name) for name in (".envrc", "a/sub/.envrc", ".git/commondir")]
+
+
+def test_what_the_host_makes_may_appear_once_and_in_time(
+    root: Path, guard: NameGuard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allow_names((str(root / ".envrc"), str(root / ".npmrc")))
+    (root / ".envrc").symlink_to("mine")
+    (root / ".npmrc").write_text("mine")
+    (root / "x").write_text("mine, too")
+    (root / "x").replace(root / ".npmrc")
+    assert paths(guard) == []
+    (root / "x").symlink_to("evil")
+    (root / "x").replace(root / ".envrc")
+    assert paths(guard) == [str(root / ".envrc")]
+    monkeypatch.setattr(name_guard, "MAKING_SECONDS", 0.0)
+    allow_names((str(root / ".gdbinit"), str(root / ".husky/x")))
+    (root / ".gdbinit").write_text("evil")
+    (root / ".husky").mkdir()
+    assert paths(guard) == [str(root / ".gdbinit"), str(root / ".husky")]
+
+
+@pytest.mark.parametrize("name", [".cargo", ".hg", ".config", "mise"])
+def test_a_link_to_a_directory_with_protected_names_is_taken_away(
+    root: Path, guard: NameGuard, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (root / "evil").mkdir()
+    (root / name).symlink_to("evil")
+    assert paths(guard) == [str(root / name)]
+    (root / name).write_text("a file")  # such as that of the Linux kernel's build
+    assert paths(guard) == []
+    (root / name).unlink()
+    (root / name).mkdir()
+    assert paths(guard) == []
+    (root / name).rmdir()
+    with late_news(monkeypatch):
+        (root / name).symlink_to("evil")
+        (root / name).unlink()
+    assert [each.sentence for each in guard.take()] == [VANISHED]
+
+
+def test_only_an_earlier_link_to_such_a_directory_stays(root: Path) -> None:
+    for name in (".cargo", ".hg"):
+        (root / f"mine{name}").mkdir()
+        (root / name).symlink_to(f"mine{name}")
+    guard = NameGuard()
+    guard.begin(found((str(root),), (), 300))
+    try:
+        (root / ".cargo").rename(root / "old")
+        (root / "old").rename(root / ".cargo")
+        (root / "mine.cargo/config.toml").write_text("evil")
+        (root / "x").symlink_to("evil")
+        (root / "x").replace(root / ".hg")
+        assert paths(guard) == [str(root / "mine.cargo/config.toml"), str(root / ".hg")]
+    finally:
+        guard.end()
+
+
+@pytest.mark.parametrize("kind", ["link", "directory", "repository"])
+def test_what_a_directory_that_is_moved_in_brings_with_it_is_taken_away(
+    root: Path, guard: NameGuard, kind: str
+) -> None:
+    (root / "b/sub/evil").mkdir(parents=True)
+    if kind == "link":
+        (root / "b/sub/.cargo").symlink_to("evil")
+    elif kind == "directory":
+        (root / "b/sub/.cargo").mkdir()
+        (root / "b/sub/.cargo/config.toml").write_text("evil")
+    else:
+        (root / "b/sub/.git").mkdir()
+    (root / "a").rename(root / "c")
+    (root / "b").rename(root / "a")
+    gone = {"link": ".cargo", "directory": ".cargo/config.toml", "repository": ".git"}[kind]
+    assert paths(guard) == [str(root / "a/sub" / gone)]
+
+
+def test_a_work_tree_can_be_made_again(root: Path, guard: NameGuard, monkeypatch: pytest.MonkeyPatch) -> None:
+    with late_news(monkeypatch):
+        (root / "a").rename(root / "c")
+        (root / "a/sub").mkdir(parents=True)
+        subprocess.run(["git", "init", "-q"], cwd=root / "a/sub", check=True)
+    assert paths(guard) == []
+    assert (root / "a/sub/.git/config").exists()
+
+
 def test_names_stay_while_no_program_runs(root: Path, guard: NameGuard) -> None:
     guard.rest()
     (root / ".envrc").write_text("mine")
@@ -218,12 +335,15 @@ def test_lost_news_lead_to_a_search(root: Path, guard: NameGuard, monkeypatch: p
         (root / ".git/commondir").write_text("evil")
         (root / ".envrc").write_text("evil")
         assert sorted(set(paths(guard))) == [str(root / ".envrc"), str(root / ".git/commondir")]
+        (root / "evil").mkdir()
+        (root / "evil").rename(root / "a/sub/.git")
+        assert paths(guard) == [str(root / "a/sub/.git")]
 
 
 def watches() -> int:
     """How many watches this process has open."""
-    found = (f"/proc/self/fd/{each}" for each in os.listdir("/proc/self/fd"))
-    return sum(os.path.lexists(each) and os.readlink(each) == "anon_inode:inotify" for each in found)
+    numbers = (f"/proc/self/fd/{each}" for each in os.listdir("/proc/self/fd"))
+    return sum(os.path.lexists(each) and os.readlink(each) == "anon_inode:inotify" for each in numbers)
 
 
 def threads() -> list[threading.Thread]:

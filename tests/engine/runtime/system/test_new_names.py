@@ -17,7 +17,8 @@ SECONDS = 20_000
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems tell no names")
 def test_made_linked_and_moved_names_are_news(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
+    for name in ("in", "other"):
+        (tmp_path / name).mkdir()
     (tmp_path / "out").write_text("")
     watch = NameWatch.open()
     assert watch is not None
@@ -30,14 +31,16 @@ def test_made_linked_and_moved_names_are_news(tmp_path: Path) -> None:
         os.link(tmp_path / "out", tmp_path / "in/hard")
         (tmp_path / "out").rename(tmp_path / "in/moved")
         (tmp_path / "in/moved").unlink()
+        (tmp_path / "other").rename(tmp_path / "in/other")
         poll = select.poll()
         poll.register(watch.fileno(), select.POLLIN)
         assert poll.poll(SECONDS)
         assert watch.read() == [
-            NewName(number, name, is_moved=name == "moved") for name in ("made", "folder", "link", "hard", "moved")
+            NewName(number, name, is_made=name == "folder")
+            for name in ("made", "folder", "link", "hard", "moved", "other")
         ]
         for path in (tmp_path / "in").iterdir():
-            path.rmdir() if path.name == "folder" else path.unlink()
+            path.rmdir() if path.name in ("folder", "other") else path.unlink()
         (tmp_path / "in").rmdir()
         assert watch.read() == []
     finally:
