@@ -291,7 +291,7 @@ class Holding:
 
     def late_sockets(self, domain: Domain) -> Sequence[str]:
         """Return the Unix sockets outside that were made after the worker started, and that it finds at their paths."""
-        self._sockets = sockets.bound()
+        self._sockets = sockets.bound(domain)
         late = [path for path in sockets.outside(self._sockets - self._covered, domain) if self.sees(path)]
         if not late:
             self._covered = self._sockets

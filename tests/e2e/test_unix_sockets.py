@@ -45,9 +45,13 @@ def servers() -> Generator[tuple[Path, ExitStack]]:
 
 
 def serve(path: Path, stack: ExitStack) -> socket.socket:
+    """A server that gives its socket its name as OpenSSH does: the kernel lists another one, which is gone."""
     server = stack.enter_context(socket.socket(socket.AF_UNIX))
-    server.bind(str(path))
+    first = path.with_suffix(".Ab3xYz0123456789")
+    server.bind(str(first))
     server.listen()
+    path.hardlink_to(first)
+    first.unlink()
     server.setblocking(False)
     return server
 

@@ -60,7 +60,7 @@ def enter(domain: Domain, shared_bytes: int) -> tuple[Layer, ...]:
     writable = (domain.scratch, *domain.writable)
     entered = set[Layer]()
     if "mounts" not in domain.without and not mounts.missing():
-        unreachable = () if _refuses_sockets(domain) else sockets.outside(sockets.bound(), domain)
+        unreachable = () if _refuses_sockets(domain) else sockets.outside(sockets.bound(domain), domain)
         mounts.enter(writable, domain.read_only, domain.hidden, shared_bytes, unreachable)
         entered.add("mounts")
     keep_only(of_root())

@@ -34,7 +34,7 @@ def listening(path: Path) -> Generator[str]:
 
 
 def kept_from(domain: Domain) -> set[str]:
-    return set(sockets.outside(sockets.bound(), domain))
+    return set(sockets.outside(sockets.bound(domain), domain))
 
 
 def test_sockets_outside_are_found_and_those_in_writable_directories_left_out(place: Path) -> None:
@@ -48,12 +48,59 @@ def test_sockets_outside_are_found_and_those_in_writable_directories_left_out(pl
     assert other not in kept_from(Domain(scratch=str(scratch)))
 
 
-def test_a_socket_that_a_server_makes_again_is_a_new_one(place: Path) -> None:
-    with listening(place / "s"):
-        before = sockets.bound()
+@pytest.mark.parametrize("first", ["s", "s.first"])
+def test_a_socket_that_a_server_makes_again_is_a_new_one(place: Path, first: str) -> None:
+    domain = Domain(scratch=str(place / "scratch"))
+    with listening(place / first):
+        (place / first).rename(place / "s")
+        before = sockets.bound(domain)
+        changed_at = (place / "s").stat().st_ctime_ns
     (place / "s").unlink()
-    with listening(place / "s") as path:
-        assert path in sockets.outside(sockets.bound() - before, Domain(scratch=str(place / "scratch")))
+    with listening(place / first):
+        (place / first).rename(place / "s")
+        while (place / "s").stat().st_ctime_ns == changed_at:  # the clock of the file system is coarse
+            (place / "s").touch()
+        assert str(place / "s") in sockets.outside(sockets.bound(domain) - before, domain)
+
+
+@pytest.mark.parametrize("kind", ["renamed", "linked", "linked and kept"])
+def test_a_socket_with_another_name_is_found(place: Path, kind: str) -> None:
+    """OpenSSH links the socket of a master connection to its name, and removes the name that the kernel lists."""
+    domain = Domain(scratch=str(place / "scratch"))
+    with listening(place / "first") as path:
+        (place / "file").write_text("")
+        os.mkfifo(place / "pipe")
+        before = sockets.bound(domain)
+        if kind == "renamed":
+            (place / "first").rename(place / "other")
+        else:
+            (place / "other").hardlink_to(place / "first")
+        if kind == "linked":
+            (place / "first").unlink()
+        names = [path, str(place / "other")] if kind == "linked and kept" else [str(place / "other")]
+        found = sockets.outside(sockets.bound(domain) - before, domain)
+    assert sorted(each for each in found if each.startswith(str(place))) == names
+
+
+def test_directories_that_programs_could_fill_are_searched_only_in_part(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "project").mkdir()
+    monkeypatch.setattr(sockets, "MOST_NAMES", 0)
+    with listening(place / "cm.Ab3xYz0123456789"), listening(place / "first"), listening(place / "project/s"):
+        (place / "cm.Ab3xYz0123456789").rename(place / "cm")
+        (place / "first").rename(place / "other")
+        (place / "project/s").rename(place / "project/t")
+        found = kept_from(Domain(scratch=str(place / "scratch")))
+        monkeypatch.undo()
+        searched: list[str] = []
+        listed = os.scandir
+        monkeypatch.setattr(os, "scandir", lambda path: searched.append(path) or listed(path))  # type: ignore[func-returns-value]
+        all_of_them = kept_from(Domain(scratch=str(place / "scratch"), writable=(str(place / "project"),)))
+    assert {each for each in found if each.startswith(str(place))} == {str(place / "cm")}
+    assert {each for each in all_of_them if each.startswith(str(place))} == {str(place / "cm"), str(place / "other")}
+    assert str(place) in searched
+    assert str(place / "project") not in searched
 
 
 def test_a_socket_behind_a_link_is_found_where_it_is(place: Path) -> None:
