@@ -17,6 +17,7 @@ Nothing is watched where the system has no such news (macOS, whose sandbox knows
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import select
@@ -32,9 +33,9 @@ from weakref import WeakSet
 
 from ..core.domain import is_inside
 from ..files.appearing import TOP, is_repository, kind_below, must_be_no_link, must_go
-from ..files.pins import path_of
+from ..files.pins import PIN, path_of, set_mode
 from ..files.safe_open import opened_directory
-from ..runtime.system.names import rename_to_nothing
+from ..runtime.system.names import birth_of, rename_to_nothing
 from ..runtime.system.new_names import OVERFLOW, NameWatch, NewName
 
 MOST: Final = 300
@@ -60,10 +61,11 @@ STAYED: Final = (
     "not rename it ({reason}). Check it before you continue"
 )
 ENDED: Final = "it appeared again and again, so Rewindow ended the programs"
+ENDED_DENIED: Final = "Rewindow ended the programs, because one may have taken the right to rename it"
 
 
-_Identity = tuple[int, int]
-"""The device and the inode."""
+_Identity = tuple[int, int, int, str]
+"""The device, the inode, when it was made, and where a link leads. A new link may get the inode of one that is gone."""
 
 
 class Taken(NamedTuple):
@@ -234,13 +236,23 @@ class NameGuard:
             watch.close()
         os.close(stop)
 
-    def _add(self, path: str, kind: str) -> None:
+    def _add(self, path: str, kind: str) -> bool:
+        """Watch the directory; return whether that is possible."""
         if self._watch is None or len(self._kinds.keys() | {path}) > MOST:
-            return
+            return False
         self._kinds[path] = kind
         number = self._watch.add(path)
         if number is not None:
             self._paths[number] = path
+        return number is not None
+
+    def _open_up(self, folder: str) -> None:
+        """Let the user read and write the directory and those above again: a program may have taken these rights."""
+        for path in sorted(each for each in self._kinds if is_inside(folder, (each,))):
+            with suppress(OSError), _pinned_directory(path) as pin:
+                mode = stat.S_IMODE(os.fstat(pin).st_mode)
+                if path_of(pin) == path and mode & stat.S_IRWXU != stat.S_IRWXU:
+                    set_mode(pin, mode | stat.S_IRWXU)
 
     def _drain(self) -> None:
         """Look at all news."""
@@ -267,7 +279,10 @@ class NameGuard:
         waiting = list(folders)
         while waiting:
             folder = waiting.pop()
-            self._add(folder, self._kinds[folder])
+            kind = self._kinds[folder]
+            if not self._add(folder, kind) and self._is_armed and not NameGuard.pauses:
+                self._open_up(folder)
+                self._add(folder, kind)
             for name in _names_in(folder):
                 path = os.path.join(folder, name)
                 if self._see(folder, name, is_made=is_made and _is_directory(path)):
@@ -293,9 +308,13 @@ class NameGuard:
     def _take_away(self, folder: str, name: str) -> None:
         path = os.path.join(folder, name)
         self._counts[path] += 1
-        self._tell(path, _renamed(folder, name))
-        if self._counts[path] == MOST_AGAIN or self._counts.total() == MOST_AT_ALL:
-            self._tell(path, ENDED)
+        sentence = _renamed(folder, name)
+        if not sentence:
+            self._open_up(folder)
+            sentence = _renamed(folder, name)
+        self._tell(path, sentence or STAYED.format(reason=os.strerror(errno.EACCES)))
+        if not sentence or self._counts[path] == MOST_AGAIN or self._counts.total() == MOST_AT_ALL:
+            self._tell(path, ENDED if sentence else ENDED_DENIED)
             with suppress(RuntimeError):  # because the event loop that does it may be closed
                 self.end_programs()
 
@@ -356,16 +375,26 @@ def _must_go_as(kind: str, path: str, *, is_made: bool) -> bool:
 
 def _replaceable_at(path: str) -> _Identity | None:
     """The identity of what is at the path if nothing can be mounted over it. Raises OSError."""
-    found = os.lstat(path)
-    is_meant = stat.S_ISLNK(found.st_mode) or kind_below(TOP, os.path.basename(path)) is not None
-    return (found.st_dev, found.st_ino) if is_meant else None
+    is_meant = stat.S_ISLNK(os.lstat(path).st_mode) or kind_below(TOP, os.path.basename(path)) is not None
+    return _identity_at(path) if is_meant else None
 
 
 def _identity_at(path: str) -> _Identity | None:
     with suppress(OSError):
         found = os.lstat(path)
-        return found.st_dev, found.st_ino
+        target = os.readlink(path) if stat.S_ISLNK(found.st_mode) else ""
+        return found.st_dev, found.st_ino, birth_of(path), target
     return None
+
+
+@contextmanager
+def _pinned_directory(path: str) -> Generator[int]:
+    """Pin a directory that the user may not be allowed to read. Raises OSError, also for a link."""
+    pin = os.open(path, PIN | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield pin
+    finally:
+        os.close(pin)
 
 
 def _is_directory(path: str) -> bool:
@@ -373,7 +402,7 @@ def _is_directory(path: str) -> bool:
 
 
 def _renamed(folder: str, name: str) -> str:
-    """Rename the name in the directory to one that nothing reads; return what to say about it.
+    """Rename the name in the directory to one that nothing reads; return what to say about it, "" if it is not allowed.
 
     In the directory itself, because that is atomic, keeps everything, and shows the user where the content is. Links on
     the way are not followed: a program could have put one there, and the host would rename another file.
@@ -387,6 +416,8 @@ def _renamed(folder: str, name: str) -> str:
                 os.rename(name, away, src_dir_fd=directory, dst_dir_fd=directory)
     except FileNotFoundError:
         return VANISHED
+    except PermissionError:
+        return ""
     except (OSError, ValueError) as error:
         return STAYED.format(reason=getattr(error, "strerror", None) or error)
     return MOVED.format(away=os.path.join(folder, away))

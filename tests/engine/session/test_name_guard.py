@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -14,9 +16,20 @@ from pathlib import Path
 import pytest
 
 from engine.files.appearing import REPOSITORY, TOP, WAY, found
+from engine.files.safe_open import opened_directory
 from engine.runtime.system.new_names import OVERFLOW, NameWatch, NewName
 from engine.session import name_guard
-from engine.session.name_guard import AWAY, ENDED, MOST_AGAIN, VANISHED, NameGuard, allow_names, pausing
+from engine.session.name_guard import (
+    AWAY,
+    ENDED,
+    ENDED_DENIED,
+    MOST_AGAIN,
+    STAYED,
+    VANISHED,
+    NameGuard,
+    allow_names,
+    pausing,
+)
 from tests.support.sessions import in_process, session_in
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems tell no names")
@@ -186,6 +199,33 @@ def test_only_a_replaced_link_is_taken_away(root: Path, monkeypatch: pytest.Monk
         guard.end()
 
 
+@pytest.mark.parametrize("how", ["target", "time"])
+def test_a_link_that_gets_the_inode_of_the_earlier_one_is_another(
+    root: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """As ext4 does at once, and other file systems do not."""
+    (root / ".envrc").symlink_to("old")
+    guard = NameGuard()
+    monkeypatch.setattr(name_guard, "birth_of", lambda _: 0)
+    guard.begin({str(root): TOP})
+    try:
+        number = (root / ".envrc").lstat().st_ino
+        lstat = os.lstat
+
+        def same_number(path: str) -> os.stat_result:
+            found = lstat(path)
+            return os.stat_result((found.st_mode, number, *found[2:]))
+
+        with late_news(monkeypatch):
+            (root / ".envrc").unlink()
+            (root / ".envrc").symlink_to("new" if how == "target" else "old")
+        monkeypatch.setattr(name_guard.os, "lstat", same_number)
+        monkeypatch.setattr(name_guard, "birth_of", lambda _: int(how == "time"))
+        assert paths(guard) == [str(root / ".envrc")]
+    finally:
+        guard.end()
+
+
 def test_a_directory_above_what_the_host_makes_stays_only_in_place(root: Path) -> None:
     guard = NameGuard()
     guard.begin({str(root / "a/sub"): TOP})
@@ -328,6 +368,66 @@ def test_a_name_that_appears_again_and_again_ends_the_programs(root: Path, guard
     assert ended == [1]
     assert guard.take()[-1].sentence == ENDED
     assert moved_in(root) == ["0", "1", "2"]
+
+
+@pytest.fixture
+def ordinary_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a user whose directories may lack rights, whoever runs the test."""
+
+    def has(path: str, rights: int) -> bool:
+        return os.stat(path).st_mode & rights == rights
+
+    @contextmanager
+    def opened(path: str) -> Generator[int]:
+        if not has(path, stat.S_IRWXU):
+            raise PermissionError(errno.EACCES, "denied", path)
+        with opened_directory(path) as directory:
+            yield directory
+
+    add = NameWatch.add
+    monkeypatch.setattr(name_guard, "opened_directory", opened)
+    monkeypatch.setattr(NameWatch, "add", lambda watch, path: add(watch, path) if has(path, stat.S_IRUSR) else None)
+
+
+@pytest.mark.usefixtures("ordinary_user")
+def test_a_name_in_a_directory_without_rights_is_taken_away(
+    root: Path, guard: NameGuard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+    guard.end_programs = lambda: ended.append(1)
+    with late_news(monkeypatch):
+        (root / "a/sub/.envrc").symlink_to("evil")
+        (root / "a/sub").chmod(0o555)
+        (root / "a").chmod(0o511)
+    assert guard.has_taken
+    assert [stat.S_IMODE((root / name).stat().st_mode) for name in ("a", "a/sub")] == [0o711, 0o755]
+    for name in ("c", "h"):
+        (root / name).mkdir()
+    (root / "c/config.toml").write_text("evil")
+    (root / "h/hgrc").write_text("evil")
+    for name in ("c", "h"):
+        (root / name).chmod(0o311)
+    (root / "c").rename(root / ".cargo")
+    (root / "h").rename(root / ".hg")
+    assert paths(guard) == [str(root / name) for name in ("a/sub/.envrc", ".cargo/config.toml", ".hg/hgrc")]
+    (root / ".hg/sharedpath").write_text("evil")
+    assert paths(guard) == [str(root / ".hg/sharedpath")]
+    assert not ended
+
+
+def test_the_programs_are_ended_if_a_name_cannot_be_renamed(
+    root: Path, guard: NameGuard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+    guard.end_programs = lambda: ended.append(1)
+
+    def denied(path: str) -> Generator[int]:
+        raise PermissionError(errno.EACCES, "denied", path)
+
+    monkeypatch.setattr(name_guard, "opened_directory", contextmanager(denied))
+    (root / ".envrc").write_text("evil")
+    assert [each.sentence for each in guard.take()] == [STAYED.format(reason=os.strerror(errno.EACCES)), ENDED_DENIED]
+    assert ended == [1]
 
 
 def test_lost_news_lead_to_a_search(root: Path, guard: NameGuard, monkeypatch: pytest.MonkeyPatch) -> None:
