@@ -128,6 +128,15 @@ def test_example_of_a_title() -> None:
     assert question("x = 1\n")["title"] == "x = 1"
 
 
+@pytest.mark.parametrize("before", range(0, 120, 7))
+def test_a_title_has_no_part_of_a_word_that_may_be_a_key(before: int) -> None:
+    key = "sk-Zq7RkW3xYb9TfLm2PcVn5JhGdS8aEuQo"
+    line = f"{'x ' * (before // 2)}{key} and {'more ' * 20}"
+    title = question(line)["title"]
+    assert key in title or not any(key[at : at + 4] in title for at in range(len(key) - 3))
+    assert announced(title, "character") >= len(line.strip()) - 80
+
+
 @given(st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S", "Zs"]), min_size=1, max_size=80))
 def test_title_keeps_the_characters_of_the_code(line: str) -> None:
     assert question(line)["title"] == (line.strip() or "(empty)")
