@@ -25,6 +25,7 @@ from ..core.text import printable
 from ..files.project import is_own, own_directories
 
 _NOWHERE: Final = os.path.dirname(os.devnull)
+"""Where npx works: only root writes there."""
 _SHELL: Final = Path(__file__).with_name("npx_shell.sh")
 _DIRECTORY: Final = "REWINDOW_SERVER_DIRECTORY"
 """Tells the shell where to go."""

@@ -112,7 +112,7 @@ class Redactor:
     Args:
         values: those of fewer than SHORTEST characters are ignored, not counting white space around them.
         source: where more come from; None for nowhere.
-        is_others: the secrets are others' than those of who sees pieces of texts.
+        is_others: some secrets belong to others than the reader of live output, such as a server's to its users.
     """
 
     def __init__(self, values: Iterable[str], source: Source | None = None, *, is_others: bool = False) -> None:

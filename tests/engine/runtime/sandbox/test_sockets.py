@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,7 +96,12 @@ def test_directories_that_programs_could_fill_are_searched_only_in_part(
         monkeypatch.undo()
         searched: list[str] = []
         listed = os.scandir
-        monkeypatch.setattr(os, "scandir", lambda path: searched.append(path) or listed(path))  # type: ignore[func-returns-value]
+
+        def search(path: str) -> Any:
+            searched.append(path)
+            return listed(path)
+
+        monkeypatch.setattr(os, "scandir", search)
         all_of_them = kept_from(Domain(scratch=str(place / "scratch"), writable=(str(place / "project"),)))
     assert {each for each in found if each.startswith(str(place))} == {str(place / "cm")}
     assert {each for each in all_of_them if each.startswith(str(place))} == {str(place / "cm"), str(place / "other")}
