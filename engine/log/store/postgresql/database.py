@@ -134,7 +134,7 @@ class Database:
             yield connection
             connection.execute("COMMIT")
         except psycopg.Error as error:
-            lost = connection.broken
+            lost = is_unanswered(connection, error)
             connection.close()
             raise (CommitLostError if lost else StoreError)(self.explain(error)) from error
         except BaseException:
@@ -170,10 +170,10 @@ class Database:
                 except psycopg.errors.ConnectionTimeout:
                     raise
                 except BaseException as error:
-                    is_broken = connection is None or connection.broken
+                    repeats = isinstance(error, psycopg.OperationalError) and is_unanswered(connection, error)
                     if connection is not None:
                         connection.close()
-                    if isinstance(error, psycopg.OperationalError) and is_broken and tries:
+                    if repeats and tries:
                         continue
                     raise
                 if not keeps:
@@ -239,6 +239,15 @@ def is_temporary(error: BaseException) -> bool:
     if error.sqlstate is None:  # from libpq: no connection, or it broke
         return isinstance(error, psycopg.OperationalError)
     return error.sqlstate.startswith(_TEMPORARY)
+
+
+def is_unanswered(connection: Connection[Row] | None, error: psycopg.Error) -> bool:
+    """Return whether the server did not say what became of a statement, so it may have been executed.
+
+    Only its answers have an SQLSTATE. libpq does not call each connection broken that is: an error at the end of a
+    pipeline can hide why it ended.
+    """
+    return connection is None or connection.broken or error.sqlstate is None
 
 
 def _begun(connection: Connection[Row]) -> Connection[Row]:

@@ -3,7 +3,7 @@
 **One transaction.** It locks the leases of its sessions (`leases`), writes, and commits. Without contents, all its
 statements are sent at once, and only the last answer is awaited.
 
-**A lost COMMIT.** If the connection breaks, the transaction may have been committed or not. The changes are kept as
+**A lost COMMIT.** If the server does not answer, the transaction may have been committed or not. The changes are kept as
 doubtful, and are tried again by `GroupCommit`. Before they are, `_settle` gives the leases new numbers, which ends or
 disarms the lost transaction, and compares the first event of each session with what is stored at its position. A
 transaction writes all or nothing, so one event is enough. A transaction without events only sets values, and is
@@ -30,7 +30,7 @@ from ..changes import Append, Change, Create, Listen, Move, Retitle
 from ..schema import pack
 from ..stored import directory_values
 from ..writable import encoded_items
-from .database import Database, Row, is_temporary
+from .database import Database, Row, is_temporary, is_unanswered
 from .leases import CHECK, Leases
 
 _INSERT_SESSION: Final = (
@@ -91,16 +91,27 @@ class PostgresqlCommitter:
     def commit(self, changes: Sequence[Change], *, is_retry: bool) -> None:
         """As in the protocol. Raises psycopg.Error, LeaseLostError, StoreError."""
         del is_retry
-        if self._connection is None or self._connection.closed:
-            self._connection = self._database.connect()
-        connection = self._connection
+        used = None if self._connection is None or self._connection.closed else self._connection
+        try:
+            self._commit(used or self._connect(), changes)
+        except psycopg.OperationalError as error:
+            if used is None or not is_unanswered(used, error):
+                raise
+            # The server, or what is between, may have ended it while it was idle.
+            self._commit(self._connect(), changes)
+
+    def _connect(self) -> Connection[Row]:
+        self._connection = self._database.connect()
+        return self._connection
+
+    def _commit(self, connection: Connection[Row], changes: Sequence[Change]) -> None:
         try:
             done = self._settle(connection, changes) if self._doubtful else frozenset[int]()
             left = [change for change in changes if id(change) not in done]
             while not self._transact(connection, left):
                 connection.rollback()
-        except psycopg.Error:
-            if connection.broken:
+        except psycopg.Error as error:
+            if is_unanswered(connection, error):
                 self._doubtful.append(list(changes))
             connection.close()
             raise

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -29,6 +30,7 @@ from engine.log.store.memory import MemoryStore
 from engine.log.store.postgresql import database, inspection, leases
 from engine.log.store.postgresql.schema import MIGRATIONS
 from engine.log.store.postgresql.store import PostgresqlStore
+from engine.log.store.postgresql.writer import PostgresqlCommitter
 from engine.log.store_protocol import Store
 from tests.support.archives import answered, dropped, kept, values_kept
 from tests.support.cutting import CuttingProxy, Direction
@@ -273,6 +275,41 @@ def test_a_session_waits_while_the_database_is_away(
     proxy.is_down = False
     heard.wait_until(2, calls=2)
     assert len(cut.load(A)) == 3
+
+
+def test_a_commit_whose_answer_is_lost_is_looked_up_though_the_connection_seems_whole(
+    store: PostgresqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libpq says this of a pipeline that the server's end interrupted."""
+    transact, lost = PostgresqlCommitter._transact, [True, True]  # pyright: ignore[reportPrivateUsage]
+
+    def losing(self: PostgresqlCommitter, *arguments: Any) -> bool:
+        transact(self, *arguments)
+        if lost and lost.pop():
+            raise psycopg.OperationalError("cannot exit pipeline mode while busy")
+        return True
+
+    heard = begun(store, events=1)
+    monkeypatch.setattr(PostgresqlCommitter, "_transact", losing)
+    monkeypatch.setattr(group_commit, "_RETRY_SECONDS", 0.01)
+    store.submit(A, message(1))
+    heard.wait_until(1, calls=2)
+    store.submit(A, message(2))
+    heard.wait_until(2, calls=3)
+    assert all(isinstance(error, StoreBusyError) for error in heard.errors)
+    assert texts(store) == ["hello"] * 3
+
+
+def test_nobody_notices_that_the_server_was_started_again_while_nothing_was_written(
+    store: PostgresqlStore, server: Server
+) -> None:
+    heard = begun(store, events=3)
+    server.stop(signal.SIGQUIT)
+    server.start()
+    store.submit(A, message(3))
+    heard.wait_until(3)
+    assert not heard.errors
+    assert texts(store) == ["hello"] * 4
 
 
 def test_a_session_goes_on_after_the_server_crashed(
