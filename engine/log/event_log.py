@@ -18,7 +18,8 @@ Must not know what the events mean to a transport.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache, partial
 from typing import Final, NamedTuple, Protocol, TypeVar, cast, overload
 
@@ -263,6 +264,10 @@ class EventLog:
         """Return the events from position `seq` on."""
         return self.events[seq:]
 
+    def held(self) -> AbstractContextManager[None]:
+        """Keep old events in memory that are read meanwhile, for work that reads the log several times."""
+        return self._events.held()
+
     def at(self, seq: Seq) -> Event:
         """Return the event at position `seq`. Raises IndexError if there is none yet."""
         return self._events.at(seq)
@@ -344,6 +349,20 @@ class EventList:
         self._dropped = 0
         """How many blocks, from the first on, were dropped."""
         self._read_block = lru_cache(_READ)(partial(_block, backing))
+        self._held: dict[int, Sequence[Event]] | None = None
+        """Blocks that stay in memory after they were read, by number; None unless somebody holds them."""
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Keep in memory what is read meanwhile. Whoever is inside another holder shares its events."""
+        if self._held is not None:
+            yield
+            return
+        self._held = {}
+        try:
+            yield
+        finally:
+            self._held = None
 
     def append(self, event: Event) -> None:
         """Add the next event."""
@@ -377,20 +396,37 @@ class EventList:
             raise IndexError(f"there is no event at {position}")
         number, place = divmod(position, BLOCK)
         block = self._blocks[number]
-        return (self._read_block(number) if block is None else block)[place]
+        if block is None:
+            held = self._held
+            block = self._read_block(number) if held is None else self._holding(held, number)
+        return block[place]
 
     def between(self, start: int, end: int) -> Iterator[Event]:
         """Yield the events from position `start` on and before `end`, which must exist."""
         while start < end:
             number, place = divmod(start, BLOCK)
             block = self._blocks[number]
-            if block is None:
-                assert self._backing is not None
-                found = self._backing.between(start, min(end, start + _AT_ONCE, self._dropped * BLOCK))
-            else:
+            if block is not None:
                 found = block[place : end - number * BLOCK]
+            elif (held := self._held) is not None:
+                found = self._holding(held, number)[place : end - number * BLOCK]
+            else:
+                found = self._read(start, min(end, start + _AT_ONCE, self._dropped * BLOCK))
             yield from found
             start += len(found)
+
+    def _holding(self, held: dict[int, Sequence[Event]], number: int) -> Sequence[Event]:
+        """Return a dropped block, which is then held, as are those behind it that are read with it."""
+        if number not in held:
+            start = number * BLOCK
+            found = self._read(start, min(start + _AT_ONCE, self._dropped * BLOCK))
+            for place in range(0, len(found), BLOCK):
+                held[number + place // BLOCK] = found[place : place + BLOCK]
+        return held[number]
+
+    def _read(self, start: int, end: int) -> Sequence[Event]:
+        assert self._backing is not None
+        return self._backing.between(start, end)
 
     def so_far(self) -> Sequence[Event]:
         """Return a snapshot of the events so far."""

@@ -429,6 +429,7 @@ class StoredEvents:
         self._session_id = session_id
         self._journal = journal
         self._redactor = redactor
+        self._clean = _Clean(0)
 
     @property
     def kept(self) -> int:
@@ -438,15 +439,38 @@ class StoredEvents:
     def between(self, start: int, end: int) -> Sequence[Event]:
         """As in the protocol. Raises StoreError, even if the store has lost events."""
         try:
-            found = list(presentable(self._redactor, self._store.load(self._session_id, start, end - start)))
+            stored = self._store.load(self._session_id, start, end - start)
         except SessionNotFoundError as error:  # somebody has deleted it by other means than this program
             raise StoreError(str(error)) from error
-        if [event.seq for event in found] != list(range(start, end)):
+        if [event.seq for event in stored] != list(range(start, end)):
             raise StoreError(
                 f"events {start} to {end - 1} of session {self._session_id} have changed in the "
                 "store; restore the store from a copy"
             )
+        return self._presented(start, end, stored)
+
+    def _presented(self, start: int, end: int, stored: Sequence[Event]) -> Sequence[Event]:
+        """Return the events without secrets. Those that had none are searched again once more secrets are known."""
+        known = self._redactor.known
+        if self._clean.known != known:
+            self._clean = _Clean(known)
+        clean = self._clean.events
+        if clean[start:end] == b"\1" * (end - start):
+            return stored
+        found = list(presentable(self._redactor, stored))
+        clean.extend(bytes(max(0, end - len(clean))))
+        clean[start:end] = bytes(mine is its for mine, its in zip(found, stored, strict=True))
         return found
+
+
+class _Clean:
+    """Which events, by position, have none of so many `known` secrets: 1 for each of them."""
+
+    __slots__ = ("events", "known")
+
+    def __init__(self, known: int) -> None:
+        self.known = known
+        self.events = bytearray()
 
 
 def presentable(redactor: Redactor, history: Iterable[Event]) -> Iterable[Event]:

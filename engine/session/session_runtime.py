@@ -223,13 +223,17 @@ class SessionRuntime:
         """
         match request:
             case RewindRequest():
-                goal = self._head.after(request.statement, conversation=request.conversation)
-                move = self._rewinder.look if request.is_dry else self._rewinder.go
-                active.result = await move(goal, active, files=request.files, protected=request.protected)
+                with self.parts.log.held():
+                    goal = self._head.after(request.statement, conversation=request.conversation)
+                    move = self._rewinder.look if request.is_dry else self._rewinder.go
+                    active.result = await move(goal, active, files=request.files, protected=request.protected)
             case SwitchRequest():
-                active.result = await self._rewinder.go(self._head.end_of(request.branch), active, files=request.files)
+                with self.parts.log.held():
+                    goal = self._head.end_of(request.branch)
+                    active.result = await self._rewinder.go(goal, active, files=request.files)
             case UndoRequest():
-                active.result = await self._undoer.go(request, active)
+                with self.parts.log.held():
+                    active.result = await self._undoer.go(request, active)
             case ReplayRequest():
                 active.result = _unless_cancelled(await self._replayer.replay(request, active.cancellation), active)
             case EditRequest():

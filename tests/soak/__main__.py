@@ -1,18 +1,22 @@
 """`python -m tests.soak`: works like users and clients for a while, and judges what grows. Exits 1 if something does.
 
 The agent has two sessions of up to 2,000 turns, the server 20 clients. What the log takes is measured afterwards: new
-processes load the same sessions, and what they take beyond empty ones may also grow during the run. The agent's
-sessions have checkpoints, whose number is limited; those of the server have none.
+processes load the same sessions, and what they take beyond empty ones may also grow during the run. A rewind reads the
+log, too, so it is compared with a load. The agent's sessions have checkpoints, whose number is limited; those of the
+server have none.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +36,7 @@ _BIN: Final = Path(sys.executable).parent
 _BUDGET: Final = "16000"
 """Tokens: a small context is condensed again and again during the run."""
 _SHOWN: Final = 20
+REWINDS: Final = 8
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -82,6 +87,13 @@ def run(
             finally:
                 for caller in callers:
                     caller.close()
+            # In the process that has worked, because one that has just loaded the log still has it in memory.
+            short = _short(agent, users[0].project)
+            rewind = _rewinds(agent, users[0].session, users[0].statements) - _rewinds(agent, short, REWINDS)
+        rewound = Rewound(_loads(folder, variables, users[0], short), rewind)
+        if rewound.is_wrong:
+            measured.failed(rewound.sentence)
+        print(rewound.sentence)
         log = {
             **_growth(_of_agent(folder, variables, sessions), "agent", max(1, measured.turns)),
             **_growth(_of_server(folder), "server", max(1, measured.calls)),
@@ -140,6 +152,57 @@ def _of_agent(folder: Path, variables: dict[str, str], sessions: Sequence[str]) 
             agent.call("session/load", {"sessionId": session, "cwd": str(project), "mcpServers": []})
             agent.prompt(session, "/run 6 * 7")
         return empty, taken(agent.process.pid, state)
+
+
+# --- how long it takes to go back -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rewound:
+    """Seconds that a load of a session takes, and a rewind by one statement, beyond those of a short session."""
+
+    load: float
+    rewind: float
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether a rewind reads the log more than once, or does something else that grows with it."""
+        return self.rewind > self.load
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"at the end, a load takes {self.load * 1000:.0f} ms more than one of a short session, "
+            f"and a rewind {self.rewind * 1000:.0f} ms more"
+        )
+
+
+def _rewinds(agent: Agent, session: str, statements: int) -> float:
+    """Seconds of a rewind by one statement, the median of several."""
+    found: list[float] = []
+    for last in range(1, REWINDS):
+        begun = time.perf_counter()
+        agent.prompt(session, f"/rewind {max(0, statements - last)}")
+        found.append(time.perf_counter() - begun)
+    return statistics.median(found)
+
+
+def _short(agent: Agent, project: Path) -> str:
+    session = agent.new(project)
+    for number in range(REWINDS):
+        agent.prompt(session, f"/run {number}")
+    return session
+
+
+def _loads(folder: Path, variables: dict[str, str], user: User, short: str) -> float:
+    """Seconds that a load of the user's session takes, without its story, beyond one of a short session."""
+    with _agent(folder, variables, None) as agent:
+        found: list[float] = []
+        for session in (short, user.session):
+            begun = time.perf_counter()
+            agent.call("session/resume", {"sessionId": session, "cwd": str(user.project), "mcpServers": []})
+            found.append(time.perf_counter() - begun)
+    return found[1] - found[0]
 
 
 def _of_server(folder: Path) -> tuple[Taken, Taken]:

@@ -91,7 +91,7 @@ class User:
     def __init__(self, agent: Agent, project: Path, measured: Measured) -> None:
         self.agent, self.project, self.measured = agent, project, measured
         self.session = agent.new(project)
-        self._statements = 0
+        self.statements = 0
         """On the active branch."""
 
     def work(self, pace: Pace) -> None:
@@ -102,14 +102,14 @@ class User:
             text = model.PROMPT.format(number=number, kind=kind)
             self.measured.timed(f"turn: {kind}", lambda text=text: self.agent.prompt(self.session, text))
             self.measured.count(turns=1)
-            self._statements += 1
+            self.statements += 1
             if (command := _COMMANDS.get(number % 60)) is not None:
                 self._command(command)
 
     def _command(self, command: str) -> None:
         if command == "rewind":
-            self._statements = max(0, self._statements - _REWIND_BY)
-            self.measured.timed("/rewind", lambda: self.agent.prompt(self.session, f"/rewind {self._statements}"))
+            self.statements = max(0, self.statements - _REWIND_BY)
+            self.measured.timed("/rewind", lambda: self.agent.prompt(self.session, f"/rewind {self.statements}"))
         elif command == "open and close":
             self.measured.timed(command, self._open_and_close)
         else:

@@ -143,6 +143,12 @@ class Redactor:
                 self._inherited = known  # last, as above
 
     @property
+    def known(self) -> int:
+        """How many values it was given. Each that it learns counts."""
+        self._look()
+        return self._known.count
+
+    @property
     def may_learn(self) -> bool:
         """Whether it may know a value later, if it knows none now."""
         return self._source is not None or (self._parent is not None and self._parent.may_learn)

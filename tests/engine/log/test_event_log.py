@@ -219,6 +219,22 @@ def test_whoever_goes_through_events_in_order_reads_each_block_once() -> None:
     assert len(kept.reads) <= len(found) / BLOCK / 4
 
 
+def test_held_events_are_read_once_and_not_held_for_ever() -> None:
+    events = [event_at(seq) for seq in range(10 * MANY)]
+    kept = Kept()
+    found = filled(events, kept)
+    with found.held():
+        with found.held():
+            assert list(found.between(0, len(found))) == events
+        once = len(kept.reads)
+        assert list(found.so_far()) == events
+        assert [found.at(place) for place in reversed(range(10 * MANY))] == events[::-1]
+        assert list(found.between(BLOCK + 3, 3 * BLOCK - 1)) == events[BLOCK + 3 : 3 * BLOCK - 1]
+        assert len(kept.reads) == once <= len(found) / BLOCK / 4
+    assert list(found.between(0, len(found))) == events
+    assert len(kept.reads) == 2 * once
+
+
 def test_the_newest_events_are_there_as_they_were_taken() -> None:
     events = [event_at(seq) for seq in range(MANY)]
     kept = Kept()

@@ -322,7 +322,8 @@ class Opened:
 
     def __init__(self, store: SqliteStore, *secrets: str) -> None:
         self.journal = Journal(store, A)
-        self.stored = StoredEvents(store, A, self.journal, Redactor(secrets))
+        self.redactor = Redactor(secrets)
+        self.stored = StoredEvents(store, A, self.journal, self.redactor)
         self.log = EventLog(FixedClock(), self.journal.write, backing=self.stored)
         store.create(row())
         store.acquire(A, self.journal.committed)
@@ -352,6 +353,29 @@ async def test_what_has_become_a_secret_since_is_taken_out(store: SqliteStore) -
     first = opened.log.at(Seq(0))
     assert isinstance(first, UserMessage)
     assert first.text == "a *** word"
+
+
+async def test_what_becomes_a_secret_between_two_reads_is_taken_out(store: SqliteStore) -> None:
+    opened = Opened(store, "another-secret")
+    await opened.take(MANY)
+    assert opened.stored.between(0, BLOCK) == opened.taken[:BLOCK]
+    opened.redactor.learn(["very-secret"])
+    for _ in range(2):
+        found = opened.stored.between(0, BLOCK)
+        assert "very-secret" not in str(found)
+        assert found[1:9] == opened.taken[1:9]
+
+
+async def test_clean_events_are_not_searched_again(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Opened(store, "another-secret")
+    await opened.take(MANY)
+    opened.stored.between(10, BLOCK)
+    searched: list[Event] = []
+    monkeypatch.setattr("engine.session.journal.redact_event", lambda _, event: searched.append(event) or event)
+    opened.stored.between(12, BLOCK - 1)
+    assert not searched
+    opened.stored.between(9, 12)
+    assert searched == opened.taken[9:12]
 
 
 async def test_missing_store_is_an_error_and_newest_events_stay(store: SqliteStore, tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 **One transaction.** It locks the leases of its sessions (`leases`), writes, and commits. Without contents, all its
 statements are sent at once, and only the last answer is awaited.
 
-**A lost COMMIT.** If the server does not answer, the transaction may have been committed or not. The changes are kept as
-doubtful, and are tried again by `GroupCommit`. Before they are, `_settle` gives the leases new numbers, which ends or
-disarms the lost transaction, and compares the first event of each session with what is stored at its position. A
+**A lost COMMIT.** If the server does not answer, the transaction may have been committed or not. The changes are kept
+as doubtful, and are tried again by `GroupCommit`. Before they are, `_settle` gives the leases new numbers, which ends
+or disarms the lost transaction, and compares the first event of each session with what is stored at its position. A
 transaction writes all or nothing, so one event is enough. A transaction without events only sets values, and is
 repeated.
 
