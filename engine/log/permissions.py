@@ -66,6 +66,10 @@ class CommandSubject(Struct, frozen=True, kw_only=True):
     outside: bool = False
 
 
+READ_RESOURCE: Final = "resources/read"
+"""MCP's method, which is asked about like a tool. A remembered answer covers only the same resource."""
+
+
 class ServerCallSubject(Struct, frozen=True, kw_only=True):
     """A tool of an MCP server that would be called, with its arguments as JSON."""
 

@@ -6,7 +6,8 @@ before it acts. Adapters read it to show it, also as it was at an earlier event.
 the business of the agent loop and of `tool_calls`.
 
 **Scopes.** A remembered answer covers more than the one question: all statements, the files below a path, commands that
-begin with some words, calls of one MCP tool, or fetches from one site. A scope is a text on the log.
+begin with some words, calls of one MCP tool, reads of one MCP resource, or fetches from one site. A scope is a text on
+the log.
 
 A command is a text for a shell, so a prefix of it covers nothing: `git status; rm -rf .` begins with `git status`. So a
 command is covered by its words. A program that is named by its path is covered by its place. And only if the shell
@@ -25,6 +26,7 @@ import shlex
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import ClassVar, Final, Literal, cast, get_args
 
@@ -53,6 +55,7 @@ from ..log.events.session import (
 )
 from ..log.permissions import (
     ASKED_CHARS,
+    READ_RESOURCE,
     CommandSubject,
     FileSubject,
     PermissionAnswer,
@@ -74,8 +77,10 @@ _COMMANDS: Final = "commands in:"
 _SAME: Final = "command:"
 """A directory, a command in which each character counts, and whether it runs outside of the sandbox."""
 _CALLS: Final = "calls:"
+_READS: Final = "reads:"
+"""A server, and the address of a resource."""
 _SITES: Final = "sites:"
-_ACTING: Final = (_COMMANDS, _SAME, _CALLS)
+_ACTING: Final = (_COMMANDS, _SAME, _CALLS, _READS)
 """What acts with the user's rights, and may run files that a statement has made."""
 _PLAIN: Final = re.compile(r"""[\w ./:,+@%='"-]+""")
 """A command of these characters means what its words say. Quotation marks are harmless without expansion."""
@@ -482,6 +487,9 @@ def scope_of(subject: PermissionSubject, roots: tuple[str, ...]) -> str:
         case CommandSubject():
             words = _placed_words(subject)
             return _COMMANDS + msgspec.json.encode([subject.cwd, *words]).decode() if words else _same(subject)
+        case ServerCallSubject(server=server, tool=tool, arguments=text) if tool == READ_RESOURCE:
+            address = _address(text)
+            return _READS + msgspec.json.encode([server, address]).decode() if address else ""
         case ServerCallSubject(server=server, tool=tool):
             return _CALLS + msgspec.json.encode([server, tool]).decode()
         case SiteSubject(site=site):
@@ -528,6 +536,9 @@ def phrase(scope: str, cwd: str) -> str:
     if scope.startswith(_CALLS):
         server, tool = msgspec.json.decode(scope.removeprefix(_CALLS), type=tuple[str, str])
         return f"calls of {cut_line(printable(tool), _PHRASE_CHARS)} of the MCP server {printable(server)}"
+    if scope.startswith(_READS):
+        server, address = msgspec.json.decode(scope.removeprefix(_READS), type=tuple[str, str])
+        return f"reads of {cut_line(printable(address), _PHRASE_CHARS)} from the MCP server {printable(server)}"
     if scope.startswith(_SITES):
         return f"fetches from {cut_line(printable(scope.removeprefix(_SITES)), _PHRASE_CHARS)}"
     if scope.startswith(_SAME):
@@ -540,6 +551,18 @@ def phrase(scope: str, cwd: str) -> str:
             words[0] = f"./{words[0].removeprefix(here)}"
         where = "" if f"{place}/" == here else f" in {cut_line(printable(place.removeprefix(here)), _PHRASE_CHARS)}"
         return f"commands that begin with {cut_line(shlex.join(words), _PHRASE_CHARS)}{where}"
+    return ""
+
+
+class _Read(Struct):
+    uri: str = ""
+
+
+def _address(arguments: str) -> str:
+    """Return the address of a resource that would be read; empty if there is none, or if it is too long."""
+    with suppress(msgspec.DecodeError):
+        address = msgspec.json.decode(arguments, type=_Read).uri
+        return address if len(address) <= _MOST_CHARS else ""
     return ""
 
 

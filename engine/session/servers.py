@@ -31,6 +31,7 @@ from ..log.events import Event
 from ..log.events.conversation import Attachment
 from ..log.events.session import ServerConnected, ServerLost
 from ..log.facts import SessionFacts
+from ..log.permissions import READ_RESOURCE
 from ..runtime.environment import EnvironmentSpec, StartServer
 from .npx import away_from_project
 from .tools.mcp_listing import Listing, Tool, arguments_of, help_on, tool_called
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from .tools.mcp_client import Connection, Fill, Sample
 
 
-READ_RESOURCE: Final = "resources/read"
-"""MCP's method, which is asked about like a tool."""
 _REASON_CHARS: Final = 500
 _LAST_CHARS: Final = 300
 """Of the server's last standard error, in the reason."""

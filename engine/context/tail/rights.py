@@ -28,7 +28,10 @@ _BARE: Final = (
     " git repository or other files that programs run; bash(command, outside=True) asks the user. `rewindow doctor`"
     " tells how to get the layer."
 )
-_IN_AUTO: Final = "Commands run in the sandbox too; bash(command, outside=True) asks the user to run a command outside."
+_IN_AUTO: Final = (
+    "Commands run in the sandbox too; bash(command, outside=True) asks the user to run a command outside. Calls of MCP"
+    " servers ask the user, because servers run outside."
+)
 
 
 def rights_phrase(rights: DomainEntered | RebuildSubject | Rights) -> str:

@@ -17,6 +17,7 @@ from engine.log.events.execution import FileTouched
 from engine.log.events.session import PermissionAnswered, PermissionAsked
 from engine.log.permissions import (
     ASKED_CHARS,
+    READ_RESOURCE,
     CommandSubject,
     FileSubject,
     PermissionAnswer,
@@ -234,6 +235,16 @@ async def test_secret_at_the_cut_of_a_change_is_hidden(tmp_path: Path) -> None:
     (change,) = asked.change.changes
     assert len(change.new) == ASKED_CHARS
     assert SECRET[:4] not in change.new
+
+
+async def test_a_yes_to_a_resource_covers_no_other_resource(tmp_path: Path) -> None:
+    def read(uri: str) -> ServerCallSubject:
+        return ServerCallSubject(server="s", tool=READ_RESOURCE, arguments=json.dumps({"uri": uri}))
+
+    asked = Asked(tmp_path, ALWAYS, ONCE)
+    await asked.decide(read("web://a/1"), read("web://a/1"), read("web://a/2"))
+    assert [question.subject for question in asked.user.questions] == [read("web://a/1"), read("web://a/2")]
+    assert asked.offered == ["reads of web://a/1 from the MCP server s", "reads of web://a/2 from the MCP server s"]
 
 
 async def test_no_yes_to_what_acts_holds_when_files_have_appeared_that_others_run(tmp_path: Path) -> None:
