@@ -455,7 +455,7 @@ class StoredEvents:
         if self._clean.known != known:
             self._clean = _Clean(known)
         clean = self._clean.events
-        if clean[start:end] == b"\1" * (end - start):
+        if len(clean) >= end and all(clean[start:end]):
             return stored
         found = list(presentable(self._redactor, stored))
         clean.extend(bytes(max(0, end - len(clean))))

@@ -1,8 +1,8 @@
 """`python -m tests.soak`: works like users and clients for a while, and judges what grows. Exits 1 if something does.
 
 The agent has two sessions of up to 2,000 turns, the server 20 clients. What the log takes is measured afterwards: new
-processes load the same sessions, and what they take beyond empty ones may also grow during the run. A rewind reads the
-log, too, so it is compared with a load. The agent's sessions have checkpoints, whose number is limited; those of the
+processes load the same sessions, and what they take beyond empty ones may also grow during the run. Commands that read
+the log, too, are compared with a load. The agent's sessions have checkpoints, whose number is limited; those of the
 server have none.
 """
 
@@ -23,7 +23,7 @@ from typing import Final
 from tests.soak import model
 from tests.soak.clients import TOKEN, Agent, Server, WebClient, environment
 from tests.soak.planted import LEAKS
-from tests.soak.report import FILLING, Verdict, judge, table, write
+from tests.soak.report import FILLING, READS_LOG, Verdict, judge, table, write
 from tests.soak.sampling import taken
 from tests.soak.work import CLIENTS, SERVED, SESSIONS, Caller, Measured, Pace, User, sample
 
@@ -36,7 +36,7 @@ _BIN: Final = Path(sys.executable).parent
 _BUDGET: Final = "16000"
 """Tokens: a small context is condensed again and again during the run."""
 _SHOWN: Final = 20
-REWINDS: Final = 8
+COMMANDS: Final = 8
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -89,11 +89,12 @@ def run(
                     caller.close()
             # In the process that has worked, because one that has just loaded the log still has it in memory.
             short = _short(agent, users[0].project)
-            rewind = _rewinds(agent, users[0].session, users[0].statements) - _rewinds(agent, short, REWINDS)
-        rewound = Rewound(_loads(folder, variables, users[0], short), rewind)
-        if rewound.is_wrong:
-            measured.failed(rewound.sentence)
-        print(rewound.sentence)
+            slow, fast = _commands(agent, users[0].session, users[0].statements), _commands(agent, short, COMMANDS)
+        load = _load(folder, variables, users[0], short)
+        for reading in (LogReading(command, slow[command] - fast[command], load) for command in slow):
+            print(reading.sentence)
+            if reading.is_wrong:
+                measured.failed(reading.sentence)
         log = {
             **_growth(_of_agent(folder, variables, sessions), "agent", max(1, measured.turns)),
             **_growth(_of_server(folder), "server", max(1, measured.calls)),
@@ -154,47 +155,52 @@ def _of_agent(folder: Path, variables: dict[str, str], sessions: Sequence[str]) 
         return empty, taken(agent.process.pid, state)
 
 
-# --- how long it takes to go back -------------------------------------------------------------------------------------
+# --- what reads the log -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Rewound:
-    """Seconds that a load of a session takes, and a rewind by one statement, beyond those of a short session."""
+class LogReading:
+    """Seconds that a command takes at the end of the run beyond its time in a short session; and a load of the log."""
 
+    command: str
+    seconds: float
     load: float
-    rewind: float
 
     @property
     def is_wrong(self) -> bool:
-        """Whether a rewind reads the log more than once, or does something else that grows with it."""
-        return self.rewind > self.load
+        """Whether it reads the log more than once, or does something else that grows with it."""
+        return self.seconds > self.load
 
     @property
     def sentence(self) -> str:
         return (
-            f"at the end, a load takes {self.load * 1000:.0f} ms more than one of a short session, "
-            f"and a rewind {self.rewind * 1000:.0f} ms more"
+            f"at the end, {self.command} takes {self.seconds * 1000:.0f} ms more than in a short session, "
+            f"and a load {self.load * 1000:.0f} ms more"
         )
 
 
-def _rewinds(agent: Agent, session: str, statements: int) -> float:
-    """Seconds of a rewind by one statement, the median of several."""
-    found: list[float] = []
-    for last in range(1, REWINDS):
-        begun = time.perf_counter()
-        agent.prompt(session, f"/rewind {max(0, statements - last)}")
-        found.append(time.perf_counter() - begun)
-    return statistics.median(found)
+def _commands(agent: Agent, session: str, statements: int) -> dict[str, float]:
+    """Seconds of each command that reads the log, the median of several."""
+    found = dict[str, float]()
+    for command in sorted(READS_LOG):
+        times: list[float] = []
+        for last in range(1, COMMANDS):
+            text = f"{command} {max(0, statements - last)}" if command == "/rewind" else command
+            begun = time.perf_counter()
+            agent.prompt(session, text)
+            times.append(time.perf_counter() - begun)
+        found[command] = statistics.median(times)
+    return found
 
 
 def _short(agent: Agent, project: Path) -> str:
     session = agent.new(project)
-    for number in range(REWINDS):
+    for number in range(COMMANDS):
         agent.prompt(session, f"/run {number}")
     return session
 
 
-def _loads(folder: Path, variables: dict[str, str], user: User, short: str) -> float:
+def _load(folder: Path, variables: dict[str, str], user: User, short: str) -> float:
     """Seconds that a load of the user's session takes, without its story, beyond one of a short session."""
     with _agent(folder, variables, None) as agent:
         found: list[float] = []

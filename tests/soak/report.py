@@ -21,7 +21,7 @@ MEMORY: Final = Allowed(in_all=4 * MB, part=0.02)
 STORE: Final = Allowed(in_all=500.0, part=0.25)
 COUNTS: Final = Allowed(in_all=2.0)
 LATENCY: Final = Allowed(in_all=0.002, part=0.25)
-READS_LOG: Final = frozenset({"/rewind"})
+READS_LOG: Final = frozenset({"/changes", "/rewind"})
 """Kinds of requests that read the whole log, and are compared with a load of it at the end of the run."""
 FILLING: Final = {"agent": 200, "server": 0}
 """Work after which the checkpoints of the agent's sessions are complete: 16 for each, with copies that rewinds made."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.__main__ import Rewound
+from tests.soak.__main__ import LogReading
 from tests.soak.report import judge, table, write
 from tests.soak.slopes import Allowed, grows, slope
 from tests.soak.work import Measured
@@ -111,13 +111,13 @@ def test_a_busy_machine_is_no_slow_program() -> None:
     assert wrong(found) == []
 
 
-def test_a_rewind_may_read_the_log_once() -> None:
+def test_some_commands_may_read_the_log_once() -> None:
     found = measured()
-    for kind in ("/rewind", "/timeline"):
+    for kind in ("/changes", "/rewind", "/timeline"):
         found.latencies[kind] = [(n * 10.0, 0.1 + n / 100) for n in range(180)]
     assert wrong(found) == ["/timeline"]
-    assert not Rewound(load=0.5, rewind=0.4).is_wrong
-    assert Rewound(load=0.5, rewind=0.6).is_wrong
+    assert not LogReading("/rewind", seconds=0.4, load=0.5).is_wrong
+    assert LogReading("/rewind", seconds=0.6, load=0.5).is_wrong
 
 
 def test_results_are_tables_and_charts(tmp_path: Path) -> None:

@@ -87,11 +87,17 @@ def changes_glance(context: CommandContext, argument: str) -> Reading:
     since = statement_number(argument) if argument else 0
     if since is None:
         raise InvalidRequestError("`/changes` takes the number of a statement.")
-    parts = context.runtime.parts
-    changed = changed_since(parts.log.events, parts.log.path, since)
-    if changed is None:
-        raise InvalidRequestError(no_such_statement(context.cells, argument))
-    return lambda: "\n".join(change_lines(deltas_of(changed, parts.store, parts.redactor), parts.cwd, since))
+    parts, cells = context.runtime.parts, context.cells
+    events = parts.log.events
+    path = parts.log.path if since else events
+
+    def read() -> str:
+        changed = changed_since(events, path, since)
+        if changed is None:
+            raise InvalidRequestError(no_such_statement(cells, argument))
+        return "\n".join(change_lines(deltas_of(changed, parts.store, parts.redactor), parts.cwd, since))
+
+    return read
 
 
 def change_lines(deltas: Sequence[FileDelta], cwd: str, since: int) -> Sequence[str]:
