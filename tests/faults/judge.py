@@ -156,7 +156,21 @@ def _acknowledged(evidence: Evidence) -> Iterator[str]:
             yield f"tool call {call} was shown as {status}, and the log has no result of it"
         elif call.startswith("call_") and status == "completed" and results.get(call) != "ok":
             yield f"tool call {call} was shown as completed, and is {results.get(call)} on the log"
-    known = Counter(event["text"] for event in _of_kind(log, "user_message"))
+    yield from _messages(evidence)
+    texts = {event["message_id"]: event["text"] for event in _of_kind(log, "agent_text")}
+    shown = _texts(evidence.updates)
+    for message in shown:
+        if message.startswith("msg_") and message not in texts and message != list(shown)[-1]:
+            yield f"message {message} was shown, and is not on the log"
+
+
+def _messages(evidence: Evidence) -> Iterator[str]:
+    # A message whose branch was left, such as that of a cancelled edit, is on the other branch again.
+    messages = list(_of_kind(evidence.log, "user_message"))
+    known = Counter({event["message_id"]: event["text"] for event in messages}.values())
+    places = Counter((event["message_id"], event["branch_id"]) for event in messages)
+    for message, branch in (place for place, times in places.items() if times > 1):
+        yield f"message {message} is on branch {branch} {places[message, branch]} times"
     asked = Counter(prompt.text for prompt in evidence.prompts)
     for text, times in asked.items():
         if known[text] > times:
@@ -164,11 +178,6 @@ def _acknowledged(evidence: Evidence) -> Iterator[str]:
     for prompt in evidence.prompts:
         if prompt.reason is not None and not known[prompt.text]:
             yield f"prompt {prompt.text!r:.60} was answered with {prompt.reason}, and is not on the log"
-    texts = {event["message_id"]: event["text"] for event in _of_kind(log, "agent_text")}
-    shown = _texts(evidence.updates)
-    for message in shown:
-        if message.startswith("msg_") and message not in texts and message != list(shown)[-1]:
-            yield f"message {message} was shown, and is not on the log"
 
 
 def _shown(evidence: Evidence) -> Iterator[str]:

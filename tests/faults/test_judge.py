@@ -91,6 +91,10 @@ def twice(evidence: Evidence) -> None:
     evidence.log = [*evidence.log, event(11, "user_message", message_id="msg_5", text="y"), event(12, "run_stop")]
 
 
+def again(evidence: Evidence) -> None:
+    evidence.log = [*evidence.log, event(11, "user_message", message_id="msg_3", text="y"), event(12, "run_stop")]
+
+
 def one_load_differs(evidence: Evidence) -> None:
     evidence.replays[1][1]["status"] = "failed"
 
@@ -107,6 +111,7 @@ def moved(evidence: Evidence) -> None:
 FORGED = {
     "result is lost": ("acknowledged", drop(5)),
     "result is another": ("acknowledged", status),
+    "message is there again": ("acknowledged", again),
     "prompt is lost": ("acknowledged", drop(8)),
     "prompt is there twice": ("acknowledged", twice),
     "message is lost": ("acknowledged", drop(6)),
@@ -147,6 +152,14 @@ FORGED = {
 
 def test_honest_evidence_is_accepted() -> None:
     assert violations(honest()) == []
+
+
+def test_a_message_may_be_on_two_branches() -> None:
+    """A cancelled edit leaves its branch, and its message is on the branch before it again."""
+    evidence = honest()
+    evidence.log[8]["branch_id"] = "b1"
+    evidence.log = [*evidence.log, event(11, "user_message", message_id="msg_3", text="y"), event(12, "run_stop")]
+    assert violations(evidence, ["acknowledged"]) == []
 
 
 @pytest.mark.parametrize("name", FORGED)
