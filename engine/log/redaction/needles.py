@@ -250,14 +250,14 @@ class Needles:
             form[at : at + SHORTEST] for form in self._whole for at in range(0, len(form) - SHORTEST + 1, SHORTEST)
         )
 
-    def found(self, reading: Reading) -> Iterator[Span]:
-        """Yield where forms are in the original."""
+    def found(self, reading: Reading) -> Iterator[Sequence[Span]]:
+        """Yield where forms are in the original: the parts of each, in order."""
         is_edited = reading.is_edited
         for needle in self._needles:
             if is_edited or not needle.is_partial:
                 start = reading.data.find(needle.data)
                 while start >= 0:
-                    yield from _spans(needle, reading, start, start + len(needle.data))
+                    yield from _matches(needle, reading, start, start + len(needle.data))
                     start = reading.data.find(needle.data, start + 1)
 
     def open_at(self, reading: Reading) -> int | None:
@@ -291,17 +291,14 @@ def _needles(form: bytes, data: bytes, read: Callable[[bytes], bytes] | None) ->
         yield Needle(rest, b"", tail[0], is_blank)
 
 
-def _spans(needle: Needle, reading: Reading, start: int, end: int) -> Iterator[Span]:
+def _matches(needle: Needle, reading: Reading, start: int, end: int) -> Iterator[Sequence[Span]]:
     last = reading.end_of_tail(end, needle.tail) if needle.tail else reading.end(end)
     if last is not None:
         if needle.tail == b"\\" and (more := _BACKSLASHES.match(reading.original, last)):  # it is quoted
             last = more.end()
         for first in _starts(needle, reading, start, last):
             (_, left), *others = reading.parts(start, end)
-            if others:
-                yield from ((first, left), *others[:-1], (others[-1][0], last))
-            else:
-                yield first, last
+            yield [(first, left), *others[:-1], (others[-1][0], last)] if others else [(first, last)]
 
 
 def _starts(needle: Needle, reading: Reading, start: int, last: int | None = None) -> Iterator[int]:

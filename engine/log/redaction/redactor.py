@@ -253,10 +253,11 @@ class Redactor:
         if not self:
             return text, ""
         data = _bytes_of(text)
-        spans = self._spans(data)
+        matches = [*self._matches(data)]
+        spans = _merged(span for parts in matches for span in parts)
         end = self._last_word_at(text) if self._is_others else self._open_at(data)
-        # A value may begin inside a complete one: the two are replaced together, once both are there.
-        for start, stop in spans:
+        # A value may begin inside a complete one, in any of its parts: both are replaced together, once they are there.
+        for start, stop in _merged((parts[0][0], parts[-1][1]) for parts in matches):
             if start < end < stop:
                 end = start if len(data) - start <= 2 * _SPREAD * self._known.spelled.longest else stop
         shown = _in_characters(data, [span for span in spans if span[1] <= end])
@@ -266,13 +267,15 @@ class Redactor:
         return _replaced(text[:last], shown), text[last:]
 
     def _spans(self, data: bytes) -> list[Span]:
-        found: list[Span] = []
-        if self._known.exact.may_be_in(data):
-            found += self._known.exact.found(read_in(data, ()))
-        found += self._spelled(data)
-        return _merged(found) if found else found
+        return _merged(span for parts in self._matches(data) for span in parts)
 
-    def _spelled(self, data: bytes) -> Iterator[Span]:
+    def _matches(self, data: bytes) -> Iterator[Sequence[Span]]:
+        """Yield the parts of each form."""
+        if self._known.exact.may_be_in(data):
+            yield from self._known.exact.found(read_in(data, ()))
+        yield from self._spelled(data)
+
+    def _spelled(self, data: bytes) -> Iterator[Sequence[Span]]:
         """Yield where forms are, as the text reads with the marks of its lines, and without them."""
         if self._known.spelled.may_be_in(fold(data)):
             yield from self._known.spelled.found(reading(data))

@@ -174,6 +174,28 @@ def test_a_secret_on_several_lines_is_found_behind_the_marks_of_lines(
         assert pieces_of(LONG, each) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "+{}\n+{}\nabc",
+        "     1\t{}\n     2\t{}\nabc",
+        '"{}\x1b]8;;http://x/y\x1b\\{} end\n',
+        "x {}\x1b]0;my title\x07{}\n\n",
+    ],
+    ids=["diff", "cat -n", "link", "title"],
+)
+def test_the_parts_of_a_secret_stay_together_in_pieces(text: str) -> None:
+    """Its last letter begins a form of it, too, and waits for what comes next."""
+    key = "sk-ATTACK-9f8e7d6c5b4a3f2e1d0c"
+    redactor, spelled = Redactor([key]), text.format(key[:14], key[14:])
+    for size in range(1, len(spelled)):
+        shown, held = "", ""
+        for at in range(0, len(spelled), size):
+            more, held = redactor.redact_piece(held + spelled[at : at + size])
+            shown += more
+        assert shown + redactor.redact(held) == redactor.redact(spelled) == text.format("***", "***")
+
+
 @pytest.mark.parametrize("lines", ON_LINES.values(), ids=ON_LINES)
 @pytest.mark.parametrize("mark", ["my notes/k y.txt:{}: ", "my notes.txt-{}- "])
 def test_a_secret_is_found_behind_a_path_with_blanks(lines: list[str], mark: str) -> None:
