@@ -32,7 +32,10 @@ _DIRECTORY: Final = "REWINDOW_SERVER_DIRECTORY"
 _SETTINGS: Final = ".npmrc"
 _PROJECT: Final = ("package.json", "node_modules")
 """npm takes the settings of the nearest directory that has one of them, or else of its working directory."""
-_YES: Final = re.compile(r"--yes(=true)?|-[dnqs]*y[dnqsy]*")
+_EXEC: Final = ("exec", "x")
+"""The commands of npm that do what npx does."""
+_YES: Final = re.compile(r"--y(e|es)?(=true)?|-[dnqs]*y[dnqsy]*")
+"""npm takes the beginnings of an option's name, too."""
 _PACKAGE: Final = ("-p", "--package")
 _PLACE: Final = re.compile(r"(file:)?\.\.?(/|$)|file:[^/]")
 """A package that is named by its place in the session's directory."""
@@ -60,12 +63,8 @@ def away_from_project(request: ServerRequest, state: str) -> ServerRequest:
     Raises ValueError if the session's directory has a package of that name: npx would fetch another one.
     """
     command, *arguments = request.argv
-    name = os.path.basename(command)
-    own = arguments[1:] if name == "npm" and arguments[:1] in (["exec"], ["x"]) else arguments
-    if name != "npx" and own is arguments:
-        return request
-    asked = _asked(own)
-    if not asked.may_fetch or any(map(_PLACE.match, asked.packages)):
+    asked = _asked(arguments, is_npm=os.path.basename(command) == "npm")
+    if os.path.basename(command) not in ("npm", "npx") or not asked.may_fetch or any(map(_PLACE.match, asked.packages)):
         return request
     project = Path(request.cwd)
     for package in asked.packages:
@@ -83,13 +82,17 @@ def away_from_project(request: ServerRequest, state: str) -> ServerRequest:
     )
 
 
-def _asked(arguments: Sequence[str]) -> _Asked:
-    """Read the options of npx; those behind the package are the server's."""
+def _asked(arguments: Sequence[str], *, is_npm: bool) -> _Asked:
+    """Read the options of npx, or of `npm exec`; those behind the package are the server's."""
     found, option = _Asked(), ""
     for argument in arguments:
         if option:
             found.packages += [argument] if option in _PACKAGE else []
             option = ""
+        elif is_npm and not argument.startswith("-"):
+            if argument not in _EXEC:
+                return _Asked()
+            is_npm = False
         elif argument == "--" or not argument.startswith("-"):
             if not found.packages:
                 left = arguments[arguments.index("--") + 1 :] if argument == "--" else [argument]
@@ -99,7 +102,7 @@ def _asked(arguments: Sequence[str]) -> _Asked:
             found.packages.append(argument.partition("=")[2])
         else:
             found.may_fetch = found.may_fetch or bool(_YES.fullmatch(argument))
-            option = "" if "=" in argument or argument == "--yes" or _VALUELESS.fullmatch(argument) else argument
+            option = "" if "=" in argument or _YES.fullmatch(argument) or _VALUELESS.fullmatch(argument) else argument
     return found
 
 

@@ -128,6 +128,9 @@ def test_the_registry_of_the_project_counts(tmp_path: Path, project: Path) -> No
         ("npx", ("--package=@x/server", "-y", "--", "server"), True),
         ("npm", ("exec", "-y", "server"), True),
         ("npm", ("x", "--yes", "server"), True),
+        ("npm", ("--yes", "exec", "server"), True),
+        ("npm", ("--loglevel", "error", "exec", "--ye", "server"), True),
+        ("npx", ("--y", "server"), True),
         ("npx", ("-y", "/opt/server"), True),
         ("npx", ("-y", "./server"), False),
         ("npx", ("-y", "-p", "file:tools/server", "server"), False),
@@ -137,6 +140,7 @@ def test_the_registry_of_the_project_counts(tmp_path: Path, project: Path) -> No
         ("npx", ("-q", "server", "-y"), False),
         ("npx", ("--", "server", "-y"), False),
         ("npm", ("run", "-y", "server"), False),
+        ("npm", ("--yes", "run", "exec"), False),
         ("node", ("-y", "server"), False),
     ],
 )
