@@ -35,6 +35,8 @@ _LOADED: Final = "programs, including Rewindow, read here which code to load or 
 DATABASES: Final = "Rewindow and other programs read here which server to send sessions, queries and passwords to"
 _PYTHON: Final = "Python runs this file at each start, if its directory is on the import path"
 
+_PACKAGES: Final = "Python imports packages of yours from here, and runs `.pth` files of this directory at each start"
+
 _EMACS: Final = "Emacs evaluates this file when you open another file in the directory"
 
 _CUSTOMIZING: Final = ("sitecustomize", "usercustomize")
@@ -111,6 +113,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(".config/emacs", "Emacs runs this file at startup"),
     Row(".ssh", "ssh runs commands and accepts keys that are configured here"),
     Row(".local/bin", "shells find programs in this directory"),
+    Row(".local/lib", _PACKAGES),
     Row(f"{CONFIGURATION}python_keyring", "Rewindow and other programs import the keyring that is named here"),
     Row(OWN, "Rewindow reads its settings and keys from here"),
     *(Row(name, _PROVIDERS) for name in (".config/gcloud", ".config/anthropic", ".secureConnect", ".aws", ".azure")),

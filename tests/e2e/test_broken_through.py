@@ -341,6 +341,10 @@ OF_HOME: Final = {
     ".config/git/config": "write('.config/git/config', 'planted')",
     ".config/autostart/a.desktop": "write('.config/autostart/a.desktop', 'planted')",
     ".local/bin/git": "write('.local/bin/git', 'planted')",
+    ".local/lib/python3.11/site-packages/a.pth": (
+        "p = '.local/lib/python3.11/site-packages'; os.makedirs(p, exist_ok=True)\n"
+        "with open(f'{p}/a.pth', 'w') as f: f.write('planted')"
+    ),
 }
 
 
