@@ -11,6 +11,7 @@ from .core.mcp_servers import McpServer as McpServer
 from .core.mcp_servers import StdioServer as StdioServer
 from .core.settings import Settings as Settings
 from .core.settings import load_settings as load_settings
+from .files.safe_open import is_kept_out as is_kept_out
 from .files.search.ignore_files import complete_path as complete_path
 from .files.sources import Editor as Editor
 from .files.tails import FeedItem as FeedItem

@@ -2,7 +2,8 @@
 
 Other users of a machine can reach its loopback address. So can any web page, through a host name that it resolves to
 that address (DNS rebinding). Therefore HTTP requires a token by default, and always checks the host name. `/` and the
-home directory are accepted as roots only from the command line, because they contain everything.
+home directory are accepted as roots only from the command line, because they contain everything, and Rewindow's own
+directories, because it trusts what is in them.
 
 Never knows MCP or sessions. `engine.core.web_access` has the checks. Used by `cli` before anything heavy is loaded,
 then by `http` and `sessions`.
@@ -15,7 +16,7 @@ import os
 import secrets
 import socket
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -176,12 +177,13 @@ def command_line_roots(roots: Sequence[str]) -> Roots | None:
     return Roots(tuple(dict.fromkeys(map(_directory, roots)))) if roots else None
 
 
-def session_roots(limit: Roots | None, client_uris: Sequence[str] | None) -> Roots:
+def session_roots(limit: Roots | None, client_uris: Sequence[str] | None, is_own: Callable[[str], bool]) -> Roots:
     """Choose the directories of a session.
 
     Args:
         limit: the roots of the command line; None if there are none.
         client_uris: the roots that the client names, as `file://` URIs; None if it names none.
+        is_own: returns whether a directory is, or is in, one of Rewindow's own.
 
     Raises:
         AccessError: no usable directory is left.
@@ -192,6 +194,8 @@ def session_roots(limit: Roots | None, client_uris: Sequence[str] | None) -> Roo
         return Roots(tuple(inside)) if inside else limit
     if not directories:
         directories = [_working_directory()]
+    if own := next(filter(is_own, directories), None):
+        raise AccessError(f"{own} has files that Rewindow trusts; {_ADVICE}")
     usable = [each for each in directories if not _is_too_wide(each)]
     if not usable:
         raise AccessError(f"{directories[0]} is too broad to serve; {_ADVICE}")

@@ -19,6 +19,7 @@ from mcp.shared.message import ServerMessageMetadata
 from pydantic import ValidationError
 from starlette.requests import HTTPConnection
 
+from engine import is_kept_out
 from engine.core.errors import EngineError, SessionReadOnlyError
 from mcp_tools import resources
 from mcp_tools.access import AccessError, Roots, session_roots
@@ -98,7 +99,7 @@ class SessionRouter:
             return ()
 
     async def _roots(self, ctx: Context) -> Roots:
-        return session_roots(self._limit, await _client_roots(ctx))
+        return session_roots(self._limit, await _client_roots(ctx), is_kept_out)
 
 
 def _client_name(ctx: Context) -> str:

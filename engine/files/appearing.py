@@ -56,15 +56,20 @@ def found(roots: Iterable[str], repositories: Iterable[str], most: int) -> Mappi
         kinds[place] = REPOSITORY
         if fold(os.path.basename(repository)) == GIT:
             kinds.setdefault(os.path.dirname(repository), TOP)
-        for above in (*PurePath(place).parents, *PurePath(repository).parents):
-            if is_inside(str(above), roots):
-                kinds.setdefault(str(above), WAY)
+        _add_ways(kinds, (place, repository), roots)
     for top in [path for path, kind in kinds.items() if kind == TOP]:
         for name in ABOVE_ROWS:
             place = real_path(os.path.join(top, name))  # the user may have made a link
             if os.path.isdir(place) and is_inside(place, roots):
                 kinds.setdefault(place, name)
+                _add_ways(kinds, (place,), roots)
     return dict(sorted(kinds.items(), key=lambda item: item[0].count("/"))[:most])
+
+
+def _add_ways(kinds: dict[str, str], places: Iterable[str], roots: tuple[str, ...]) -> None:
+    for above in {str(above) for place in places for above in PurePath(place).parents}:
+        if is_inside(above, roots):
+            kinds.setdefault(above, WAY)
 
 
 def kind_below(kind: str, name: str) -> str | None:

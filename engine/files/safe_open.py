@@ -115,6 +115,11 @@ def keep_out(directory: str | os.PathLike[str]) -> None:
     _ways.update(str(each) for each in (path, *path.parents) if os.path.islink(each))
 
 
+def is_kept_out(directory: str) -> bool:
+    """Return whether the directory is kept out of all roots, or in one that is; its links are resolved."""
+    return is_inside(os.path.realpath(directory), tuple(_own))
+
+
 def ways_in(roots: tuple[str, ...]) -> bool:
     """Return whether a link in these directories leads to one that is kept out, which only this module checks."""
     return any(is_inside(way, (root,)) for way in _real_ways() for root in real_roots(roots))

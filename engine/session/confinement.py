@@ -23,6 +23,7 @@ from ..context.tail.rights import before_phrase
 from ..core.domain import LAYERS, PARTS, Domain, Layer, is_bare, is_held, is_inside, lacking
 from ..core.errors import EnvironmentUnavailableError
 from ..core.key_file import key_path
+from ..core.settings import default_state_dir
 from ..files import appearing
 from ..files.protected import Appeared, Mark, Protection, is_new
 from ..files.safe_open import ways_in
@@ -64,7 +65,7 @@ def domain_of(
     scratch: str,
     state: str,
     protected: Sequence[str],
-    keys: Sequence[str] = (),
+    own: Sequence[str] = (),
     is_open: bool = False,
 ) -> Domain:
     """Return what statements of a session may change directly.
@@ -76,14 +77,15 @@ def domain_of(
         scratch: its directory for temporary files.
         state: where sessions are stored.
         protected: files in the directories that other programs run without a question.
-        keys: the directories that have the file of keys, or get it when the user stores the first key.
+        own: other directories of this program: that of the file of keys, which the user's first key makes, and that of
+            sessions by default.
         is_open: whether something is in the directories that programs must not change and nothing can protect.
     """
     # The kernel cannot protect a link, and a file that replaces it would be trusted from the next start on.
     is_closed = not is_open and not ways_in(tuple(roots))
     writable = tuple(map(str, roots)) if mode == "auto" and is_closed else ()
     # Hiding a directory would hide a session's directory inside of it.
-    hidden = [each for each in dict.fromkeys((state, *keys)) if not any(is_inside(root, (each,)) for root in roots)]
+    hidden = [each for each in dict.fromkeys((state, *own)) if not any(is_inside(root, (each,)) for root in roots)]
     return Domain(
         scratch=scratch,
         writable=writable,
@@ -156,6 +158,7 @@ class Confinement:
         self._scratch = scratch
         self._state = str(parts.settings.state_dir)
         self._key_path = key_path(parts.spec.variables)
+        self._usual_state = default_state_dir(parts.spec.variables)
         self._has_home = any(parts.spec.variables.get(name) for name in ("HOME", "XDG_CONFIG_HOME"))
         self._by_model = by_model
         self._dismissed = dismissed
@@ -195,14 +198,19 @@ class Confinement:
             scratch=self._scratch.path,
             state=self._state,
             protected=self._protected,
-            keys=self._key_directories,
+            own=self._own_directories,
             is_open=self._is_open,
         )
 
     @property
-    def _key_directories(self) -> tuple[str, ...]:
-        """Where the user's file of keys is or will be: beside the settings, and where a link in its place leads now."""
-        return os.path.realpath(self._key_path.parent), os.path.dirname(os.path.realpath(self._key_path))
+    def _own_directories(self) -> tuple[str, ...]:
+        """Where other programs of this kind have what they trust: their settings, keys and sessions.
+
+        The file of keys is, or will be, beside the settings, or where a link in its place leads now. Sessions of an
+        agent that was started without `state_dir` are at the usual place.
+        """
+        keys = os.path.realpath(self._key_path.parent), os.path.dirname(os.path.realpath(self._key_path))
+        return *keys, os.path.realpath(self._usual_state)
 
     @property
     def _is_open(self) -> bool:
@@ -258,7 +266,7 @@ class Confinement:
         return tuple(map(os.path.realpath, (self._scratch.path, *self._facts.writable)))
 
     def prepare(self, domain: Domain) -> None:
-        """Make the scratch directory for a fresh worker, and directories of keys: only existing ones can be hidden.
+        """Make the scratch directory for a fresh worker, and this program's own: only existing ones can be hidden.
 
         Raises EnvironmentUnavailableError, also if the user may not read a root, or a part of a repository, or its
         configuration is too long.
@@ -266,7 +274,7 @@ class Confinement:
         if domain.writable:
             self._check_known()
         self._marks = self._chosen_marks if domain.writable else None
-        for directory in self._key_directories if self._has_home else ():
+        for directory in self._own_directories if self._has_home else ():
             with suppress(OSError):
                 os.makedirs(directory, mode=0o700, exist_ok=True)
         try:

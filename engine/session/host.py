@@ -34,7 +34,7 @@ from ..core.errors import InvalidRequestError, StoreError
 from ..core.ids import SessionId
 from ..core.key_file import key_path
 from ..core.programs import ServerProcess, ServerRequest
-from ..core.settings import DEFAULT_MODEL, Settings
+from ..core.settings import DEFAULT_MODEL, Settings, default_state_dir
 from ..files.safe_open import keep_out
 from ..files.temporary_files import FOLDER, sweep
 from ..log.redaction import Redactor
@@ -125,7 +125,8 @@ class Host:
         self._settings = settings
         # A copy, because libraries of providers get another search path (`models.provider_stream`).
         self._environ = dict(os.environ) if environ is None or environ is os.environ else environ
-        for place in (key_path(self._environ), key_path(self._environ).parent):  # the second for what is beside it
+        keys = key_path(self._environ)
+        for place in (keys, keys.parent, default_state_dir(self._environ)):  # the second for what is beside it
             keep_out(place)
         self._redactor = redactor_of(self._environ, settings.hidden_names)
         if environ is os.environ:

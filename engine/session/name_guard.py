@@ -17,7 +17,6 @@ Nothing is watched where the system has no such news (macOS, whose sandbox knows
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
 import select
@@ -61,7 +60,7 @@ STAYED: Final = (
     "not rename it ({reason}). Check it before you continue"
 )
 ENDED: Final = "it appeared again and again, so Rewindow ended the programs"
-ENDED_DENIED: Final = "Rewindow ended the programs, because one may have taken the right to rename it"
+ENDED_STUCK: Final = "Rewindow ended the programs, because one may have prevented that"
 
 
 _Identity = tuple[int, int, int, str]
@@ -277,6 +276,8 @@ class NameGuard:
         `is_made`: programs made them in place, so they may have made repositories there.
         """
         waiting = list(folders)
+        for folder in sorted(waiting, key=len):
+            self._see_replaced(folder)
         while waiting:
             folder = waiting.pop()
             kind = self._kinds[folder]
@@ -287,6 +288,15 @@ class NameGuard:
                 path = os.path.join(folder, name)
                 if self._see(folder, name, is_made=is_made and _is_directory(path)):
                     waiting.append(path)
+
+    def _see_replaced(self, path: str) -> None:
+        """Take a link away that has replaced a watched directory: what it leads to would not be watched."""
+        if not os.path.islink(path):
+            return
+        if not self._is_armed or NameGuard.pauses:
+            self._keep(path)
+        elif not self._is_expected(path, is_made=False) and not self._is_kept(path):
+            self._take_away(*os.path.split(path))
 
     def _see(self, folder: str, name: str, *, is_made: bool) -> bool:
         """Take the name away if it must not stay, or watch the directory; return whether that is newly watched."""
@@ -308,13 +318,14 @@ class NameGuard:
     def _take_away(self, folder: str, name: str) -> None:
         path = os.path.join(folder, name)
         self._counts[path] += 1
-        sentence = _renamed(folder, name)
-        if not sentence:
+        outcome = _renamed(folder, name)
+        if isinstance(outcome, PermissionError):
             self._open_up(folder)
-            sentence = _renamed(folder, name)
-        self._tell(path, sentence or STAYED.format(reason=os.strerror(errno.EACCES)))
-        if not sentence or self._counts[path] == MOST_AGAIN or self._counts.total() == MOST_AT_ALL:
-            self._tell(path, ENDED if sentence else ENDED_DENIED)
+            outcome = _renamed(folder, name)
+        is_stuck = not isinstance(outcome, str)
+        self._tell(path, STAYED.format(reason=_reason(outcome)) if is_stuck else outcome)
+        if is_stuck or self._counts[path] == MOST_AGAIN or self._counts.total() == MOST_AT_ALL:
+            self._tell(path, ENDED_STUCK if is_stuck else ENDED)
             with suppress(RuntimeError):  # because the event loop that does it may be closed
                 self.end_programs()
 
@@ -401,8 +412,8 @@ def _is_directory(path: str) -> bool:
     return os.path.isdir(path) and not os.path.islink(path)
 
 
-def _renamed(folder: str, name: str) -> str:
-    """Rename the name in the directory to one that nothing reads; return what to say about it, "" if it is not allowed.
+def _renamed(folder: str, name: str) -> str | OSError | ValueError:
+    """Rename the name in the directory to one that nothing reads; return what to say about it, or why it stays.
 
     In the directory itself, because that is atomic, keeps everything, and shows the user where the content is. Links on
     the way are not followed: a program could have put one there, and the host would rename another file.
@@ -411,13 +422,15 @@ def _renamed(folder: str, name: str) -> str:
     try:
         with opened_directory(folder) as directory:
             if path_of(directory) != folder:
-                return STAYED.format(reason="a link is on the way")
+                return ValueError("a link is on the way")
             if not rename_to_nothing(directory, name, away):
                 os.rename(name, away, src_dir_fd=directory, dst_dir_fd=directory)
     except FileNotFoundError:
         return VANISHED
-    except PermissionError:
-        return ""
     except (OSError, ValueError) as error:
-        return STAYED.format(reason=getattr(error, "strerror", None) or error)
+        return error
     return MOVED.format(away=os.path.join(folder, away))
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -29,6 +29,10 @@ class ServedWorld(World):
     """A session of `rewindow-mcp`, which is there again under its name after a restart."""
 
     has_commands = False
+    _answer: Message | None = None
+
+    def _execution(self) -> Message | None:
+        return self._answer
 
     def _start(self) -> None:
         arguments = ("--root", str(self.project), "--session", _SESSION, "--allow-run=unsandboxed")
@@ -51,6 +55,7 @@ class ServedWorld(World):
         return self.agent.response(self.agent.begin_prompt("", "6 * 7"), SECONDS)
 
     def done(self, response: Message) -> Done:
+        self._answer = response
         return Done("end_turn") if "result" in response else Done(None, response["error"])
 
     def restart(self) -> list[str]:

@@ -203,6 +203,11 @@ def test_token_readable_by_others_is_refused(tmp_path: Path) -> None:
         token_of(str(tmp_path / "pipe"), None, tmp_path)
 
 
+def never(_: str) -> bool:
+    """No directory is one of Rewindow's own."""
+    return False
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home directory; the working directory is a project in it."""
@@ -214,7 +219,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_roots_default_to_working_directory(home: Path) -> None:
-    assert session_roots(None, None) == session_roots(None, []) == Roots((str(home / "a project"),))
+    assert session_roots(None, None, never) == session_roots(None, [], never) == Roots((str(home / "a project"),))
 
 
 def test_client_roots_are_local_directories(home: Path) -> None:
@@ -229,7 +234,7 @@ def test_client_roots_are_local_directories(home: Path) -> None:
         "file://[",
         "file:///" + "a" * 5000,
     ]
-    assert session_roots(None, named).directories == (str(home / "a project"), str(home / "b"))
+    assert session_roots(None, named, never).directories == (str(home / "a project"), str(home / "b"))
 
 
 def test_command_line_limits_client_roots(home: Path) -> None:
@@ -239,8 +244,8 @@ def test_command_line_limits_client_roots(home: Path) -> None:
     assert limit == Roots((str(home / "a project"),))
     inner = home / "a project" / "inner"
     inner.mkdir()
-    assert session_roots(limit, [inner.as_uri()]).directories == (str(inner),)
-    assert session_roots(limit, [(home / "b").as_uri(), (home / "link").as_uri(), "file:///"]) == limit
+    assert session_roots(limit, [inner.as_uri()], never).directories == (str(inner),)
+    assert session_roots(limit, [(home / "b").as_uri(), (home / "link").as_uri(), "file:///"], never) == limit
     assert command_line_roots([]) is None
 
 
@@ -248,22 +253,38 @@ def test_only_command_line_names_wide_roots(home: Path, monkeypatch: pytest.Monk
     (home / "to home").symlink_to(home)
     for wide in ("/", str(home), str(home.parent), str(home / "to home")):
         with pytest.raises(AccessError, match="too broad to serve; name a project with --root DIR"):
-            session_roots(None, [Path(wide).as_uri()])
+            session_roots(None, [Path(wide).as_uri()], never)
     assert command_line_roots(["/"]) == Roots(("/",))
     monkeypatch.chdir(home)
     with pytest.raises(AccessError, match="too broad"):
-        session_roots(None, None)
+        session_roots(None, None, never)
     with pytest.raises(AccessError, match=MISSING):
         command_line_roots([str(home / "nothing")])
+
+
+def test_only_command_line_names_directories_of_this_program(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = home / "a project" / "state"
+    state.mkdir()
+
+    def is_own(path: str) -> bool:
+        return path == str(state)
+
+    with pytest.raises(AccessError, match="has files that Rewindow trusts; name a project with --root DIR"):
+        session_roots(None, [(home / "a project").as_uri(), state.as_uri()], is_own)
+    assert session_roots(None, [(home / "a project").as_uri()], is_own).directories == (str(home / "a project"),)
+    assert session_roots(command_line_roots([str(state)]), [state.as_uri()], is_own) == Roots((str(state),))
+    monkeypatch.chdir(state)
+    with pytest.raises(AccessError, match="trusts"):
+        session_roots(None, None, is_own)
 
 
 def test_root_with_non_utf8_name(home: Path) -> None:
     named = os.fsencode(home) + b"/caf\xe9"
     os.mkdir(named)
-    assert session_roots(None, [f"file://{home}/caf%E9"]).directories == (os.fsdecode(named),)
+    assert session_roots(None, [f"file://{home}/caf%E9"], never).directories == (os.fsdecode(named),)
 
 
 def test_deleted_working_directory(home: Path) -> None:
     (home / "a project").rmdir()
     with pytest.raises(AccessError, match="the working directory no longer exists; name a project with --root DIR"):
-        session_roots(None, None)
+        session_roots(None, None, never)

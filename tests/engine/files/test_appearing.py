@@ -78,6 +78,7 @@ def test_the_targets_of_links_are_watched(tmp_path: Path) -> None:
         f"{root}/a": WAY,
         f"{root}/real": REPOSITORY,
         f"{root}/a/b": TOP,
+        f"{root}/mine": WAY,
         f"{root}/mine/cargo": ".cargo",
     }
 

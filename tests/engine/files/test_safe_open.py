@@ -18,6 +18,7 @@ from engine.files.safe_open import (
     PIECE,
     Held,
     SyncedTogether,
+    is_kept_out,
     keep_out,
     opened_directory,
     opened_file,
@@ -58,6 +59,12 @@ def own(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "home/state/token").write_bytes(b"token")
     keep_out(root / "home/state")
     return root / "home/state"
+
+
+def test_what_is_kept_out_is_told_from_what_is_around_it(root: Path, own: Path) -> None:
+    (root / "link").symlink_to(own)
+    assert [is_kept_out(str(each)) for each in (own, own / "in it", root / "link")] == [True] * 3
+    assert [is_kept_out(str(each)) for each in (own.parent, root, f"{own}2")] == [False] * 3
 
 
 def test_what_is_kept_out_is_in_no_root_around_it(root: Path, own: Path) -> None:

@@ -20,7 +20,7 @@ from engine.core.domain import LAYERS, PARTS, Domain, Layer, abilities
 from engine.core.errors import EnvironmentUnavailableError
 from engine.core.ids import SessionId
 from engine.core.key_file import key_path
-from engine.core.settings import SandboxRule
+from engine.core.settings import SandboxRule, default_state_dir
 from engine.files.protected import Protection
 from engine.log.events.execution import ExecutionStarted
 from engine.log.events.session import DomainEntered, Mode, PermissionAsked
@@ -104,7 +104,8 @@ async def test_model_statements_are_sandboxed_from_the_first_worker(tmp_path: Pa
         assert [source for source, _ in kernel.ran_in] == ["x = 1", "y = 2"]
     (domain,) = kernel.domains
     assert domain is not None
-    assert (domain.writable, domain.network, domain.hidden) == ((), False, (str(key_path({}).parent),))
+    assert (domain.writable, domain.network) == ((), False)
+    assert domain.hidden == (str(key_path({}).parent), str(default_state_dir({})))
     assert not key_path({}).parent.exists()
     assert os.path.dirname(domain.scratch) == str(tmp_path / "scratch")
     assert entered(session) == [(True, (), False, 0)]
@@ -624,7 +625,7 @@ def test_state_directory_is_visible_to_a_session_in_it() -> None:
 def test_directory_of_keys_is_hidden_unless_the_session_is_in_it() -> None:
     for roots, hidden in ((ROOTS, ("/state", "/config/rewindow")), (("/config/rewindow/mine",), ("/state",))):
         found = domain_of(
-            "ask", network=False, roots=roots, scratch="/s", state="/state", protected=(), keys=("/config/rewindow",)
+            "ask", network=False, roots=roots, scratch="/s", state="/state", protected=(), own=("/config/rewindow",)
         )
         assert found.hidden == hidden
 

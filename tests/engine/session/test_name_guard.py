@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ from engine.session import name_guard
 from engine.session.name_guard import (
     AWAY,
     ENDED,
-    ENDED_DENIED,
+    ENDED_STUCK,
     MOST_AGAIN,
     STAYED,
     VANISHED,
@@ -426,8 +426,34 @@ def test_the_programs_are_ended_if_a_name_cannot_be_renamed(
 
     monkeypatch.setattr(name_guard, "opened_directory", contextmanager(denied))
     (root / ".envrc").write_text("evil")
-    assert [each.sentence for each in guard.take()] == [STAYED.format(reason=os.strerror(errno.EACCES)), ENDED_DENIED]
+    assert [each.sentence for each in guard.take()] == [STAYED.format(reason="denied"), ENDED_STUCK]
     assert ended == [1]
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["told", "lost"])
+def test_a_link_in_place_of_a_watched_directory_is_taken_away(
+    root: Path, guard: NameGuard, monkeypatch: pytest.MonkeyPatch, is_lost: bool
+) -> None:
+    ended: list[int] = []
+    guard.end_programs = lambda: ended.append(1)
+    (root / "prep").mkdir()
+    (root / "prep/.envrc").write_text("evil")
+    with lost_news(monkeypatch) if is_lost else nullcontext():
+        (root / "a/sub").rename(root / "gone")
+        (root / "a/sub").symlink_to("../prep")
+        assert paths(guard)[0] == str(root / "a/sub")
+    assert not os.path.lexists(root / "a/sub")
+    assert not ended
+
+
+def test_only_a_replaced_directory_is_no_link_that_may_stay(root: Path, guard: NameGuard) -> None:
+    guard.rest()
+    (root / "a/sub").rename(root / "mine")
+    (root / "a/sub").symlink_to("../mine")
+    guard.arm()
+    (root / "a/sub/.envrc").write_text("evil")
+    assert str(root / "a/sub") not in paths(guard)
+    assert (root / "a/sub").is_symlink()
 
 
 def test_lost_news_lead_to_a_search(root: Path, guard: NameGuard, monkeypatch: pytest.MonkeyPatch) -> None:

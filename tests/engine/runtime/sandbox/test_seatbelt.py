@@ -68,7 +68,7 @@ def test_each_domain_of_a_session_makes_a_profile(mode: Mode, network: bool, is_
             scratch=SCRATCH,
             state="/state",
             protected=("/work/.git/config", "/other/.envrc"),
-            keys=("/work/keys",),
+            own=("/work/keys",),
             is_open=is_open,
         )
         rules = rules_of(domain)
