@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import takewhile
 from typing import Final, NamedTuple
@@ -22,6 +23,7 @@ from ..core.errors import InvalidRequestError, StoreError
 from ..core.ids import MAIN_BRANCH, BranchId, EventId, Seq, SessionId
 from ..core.mcp_servers import McpServer
 from ..core.text import printable
+from ..files.safe_open import opened_directory, sync_directory
 from ..log.branches import left_by_edit, path_of
 from ..log.events import Event
 from ..log.events.codec import encode
@@ -161,10 +163,18 @@ async def _settle(parts: SessionParts) -> Sequence[Event]:
     if touched and cell is not None and cell.started is not None:
         from .touches import Touches, touch_records
 
+        # A tool that was killed may have replaced a file, and the rename would be lost if the power failed.
+        await anyio.to_thread.run_sync(_make_durable, {os.path.dirname(each.path) for each in touched})
         execution = touched[0].execution_id
         call = cell.statement.tool_call_id if cell.started.mode is None else cell.started.rerun_call
         await Touches(touch_records(parts), execution, call, touched[0].seq, lambda _: False).settle()
     return parts.log.since(start)
+
+
+def _make_durable(folders: Iterable[str]) -> None:
+    for folder in folders:
+        with suppress(OSError), opened_directory(folder) as directory:
+            sync_directory(directory)
 
 
 async def _finish_rewind(parts: SessionParts) -> Sequence[Event]:

@@ -103,7 +103,6 @@ class SessionRuntime:
             records=str(settings.state_dir / temporary_files.FOLDER),
             ripgrep=find_ripgrep(parts.spec.variables.get("PATH", ""), (parts.cwd, *parts.directories)),
             hide=parts.redactor.hidden_lines,
-            may_tell_part=parts.redactor.may_tell_part,
         )
         self._questions = Questions(log, parts.policy, parts.redactor, workspace.roots)
         self._forms = FormQuestions(parts.redactor)

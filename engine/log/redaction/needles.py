@@ -45,7 +45,6 @@ LINE: Final = 16
 _ARMOUR: Final = "-----"
 _TOKEN: Final = re.compile(rf"(?=\S*[A-Za-z])(?=\S*\d|\S*[a-z]\S*[A-Z]|\S*[A-Z]\S*[a-z])\S{{{LINE},}}")
 _SPACE: Final = re.compile(r"\s")
-_WORD: Final = re.compile(rb"[^\s'\"`,;<>()\[\]{}|\\]{8,}")
 _KINDS: Final = re.compile("[a-z]"), re.compile("[A-Z]"), re.compile(r"\d")
 _END_SIGNS: Final = re.compile(r"\A[\W_]+|[\W_]+\Z")
 _MOST_END_SIGNS: Final = 4
@@ -218,37 +217,20 @@ class Needles:
     def __init__(self, forms: Iterable[bytes], read: Callable[[bytes], bytes] | None = None) -> None:
         """Search `forms` as `read` folds them, or literally, if they then have SHORTEST bytes."""
         read_forms = {(read(form) if read else form): form for form in sorted(forms)}
-        self._whole = sorted((data for data in read_forms if len(data) >= SHORTEST), key=lambda data: (len(data), data))
+        whole = sorted((data for data in read_forms if len(data) >= SHORTEST), key=lambda data: (len(data), data))
         self._needles: list[Needle] = []
         cores: list[bytes] = []
-        for data in self._whole:
+        for data in whole:
             needles = [*_needles(read_forms[data], data, read)]
             self._needles += needles
             cores += _without_longer(sorted((needle.data for needle in needles), key=len))
         self._cores = _without_longer(sorted(cores, key=len))
         self._sizes = list(map(len, self._cores))
-        self.longest = max(map(len, self._whole), default=0)
+        self.longest = max(map(len, whole), default=0)
 
     def may_be_in(self, data: bytes) -> bool:
         """Return whether a form may be in folded bytes; cheap, so ask this first."""
         return any(map(data.__contains__, self._cores[: bisect_right(self._sizes, len(data))]))
-
-    def have_part(self, data: bytes) -> bool:
-        """Return whether a word of SHORTEST bytes or more, or any 2 * SHORTEST - 1 bytes, are a part of a form."""
-        return any(word in self._joined for word in _WORD.findall(data)) or any(
-            data[at : at + SHORTEST] in self._blocks for at in range(len(data) - SHORTEST + 1)
-        )
-
-    @cached_property
-    def _joined(self) -> bytes:
-        return b"\0".join(self._whole)
-
-    @cached_property
-    def _blocks(self) -> frozenset[bytes]:
-        """The blocks of the forms, one after the other: a part of 2 * SHORTEST - 1 bytes has a whole one."""
-        return frozenset(
-            form[at : at + SHORTEST] for form in self._whole for at in range(0, len(form) - SHORTEST + 1, SHORTEST)
-        )
 
     def found(self, reading: Reading) -> Iterator[Sequence[Span]]:
         """Yield where forms are in the original: the parts of each, in order."""

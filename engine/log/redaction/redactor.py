@@ -235,16 +235,6 @@ class Redactor:
         spans = _merged(span for start, part in self._parts(data) for span in _shifted(self._spans(part), start))
         return _redacted_lines(text, _in_characters(data, spans)) if spans else {}
 
-    def may_tell_part(self, text: str) -> bool:
-        """Return whether a line is a part of a known value, which may stand on several lines.
-
-        Must decide only what is looked at more closely, because whoever sees the answer could guess a value in parts.
-        """
-        if not self:
-            return False
-        data = _bytes_of(text)
-        return self._known.exact.have_part(data) or self._known.spelled.have_part(fold(without_colours(data)))
-
     def redact_piece(self, text: str) -> tuple[str, str]:
         """Redact a text that goes on; return the part to show, and the rest, which may be the start of a value.
 

@@ -135,6 +135,7 @@ def _replace(
     place: Place, file: FileToRestore, wanted: bytes | None, workspace: Workspace, sync: Sync, found: _Found
 ) -> Replaced | None:
     if file.wanted_digest in found.digests:
+        sync(place.directory)  # because a process that was killed may have put it there, and not made it durable
         return _restore_mode(place, file, found)
     if file.present_digest not in found.digests:
         if found.state is None:

@@ -17,9 +17,9 @@ import msgspec
 
 from ...core.encodings import decode
 from ...core.programs import CommandOutcome
-from ...core.text import HIDDEN, more, plural
+from ...core.text import more, plural
 from ...files.revision import lines_of
-from ...files.safe_open import LARGEST, opened_directory, opened_file
+from ...files.safe_open import opened_directory, opened_file
 from ...files.search.commands import (
     FileLines,
     HideLines,
@@ -44,8 +44,10 @@ MAX_CONTEXT: Final = 50
 MAX_PATTERN: Final = 10_000
 """In characters, because an argument of a program has a limit."""
 _LOOKED_AT: Final = 8_192
-_COMPARED: Final = 16
-"""Characters by which a line is recognised."""
+_WHOLE: Final = 1 << 20
+"""The most bytes of a file that is read whole, for secrets on several lines."""
+_WHOLE_IN_ALL: Final = 16 << 20
+"""Of all files of a search."""
 _WIDE: Final = (b"\xff\xfe", b"\xfe\xff")
 """Byte order marks of UTF-16, whose text contains many NUL bytes."""
 
@@ -115,12 +117,12 @@ def _answer(
     above = workspace.shown(f"{place.directory.rstrip('/')}/")
     matches: list[_Match] = []
     left_out: list[int] = []
-    room = MAX_CHARS
+    room, hiding = MAX_CHARS, _Hiding(workspace, place)
     for file in files:
         kept = 0
         if room > 0 and len(matches) < MAX_MATCHES:
             for match in islice(
-                _matches(path_text(above + _text(file.path)), file.read(_hiding(workspace, place, file)), context),
+                _matches(path_text(above + _text(file.path)), file.read(hiding.of(file)), context),
                 MAX_MATCHES - len(matches),
             ):
                 matches.append(match)
@@ -133,32 +135,41 @@ def _answer(
     return {"matches": matches, "more": sum(left_out), "more_files": len(left_out), "notes": notes + excluded}
 
 
-def _hiding(workspace: Workspace, place: Place, file: PrintedFile) -> HideLines:
-    return partial(_hidden, workspace, os.path.join(place.directory, _text(file.path)))
+class _Hiding:
+    """Hides secrets in the printed lines of files, also those that stand on several lines: it reads whole files.
 
-
-def _hidden(workspace: Workspace, path: str, printed: Mapping[int, str]) -> Mapping[int, str]:
-    """The printed lines of a file without secrets. One of several lines is found in the whole file.
-
-    If that cannot be read, or has other lines by now, lines that may tell a part of a secret are hidden.
+    Which files it reads must depend on nothing but their sizes. Who chooses lines, and sees how long a search takes,
+    could otherwise find out a secret, one character after the other.
     """
-    texts = dict(zip(printed, lines_of("\n".join(printed.values()), workspace.hide), strict=True))
-    doubtful = {number for number, text in texts.items() if workspace.may_tell_part(text)}
-    if not doubtful:
+
+    def __init__(self, workspace: Workspace, place: Place) -> None:
+        self._workspace = workspace
+        self._place = place
+        self._room = _WHOLE_IN_ALL
+
+    def of(self, file: PrintedFile) -> HideLines:
+        return partial(self._hidden, os.path.join(self._place.directory, _text(file.path)))
+
+    def _hidden(self, path: str, printed: Mapping[int, str]) -> Mapping[int, str]:
+        texts = dict(zip(printed, lines_of("\n".join(printed.values()), self._workspace.hide), strict=True))
+        hidden = self._workspace.hide(self._whole(path))
+        for number in printed:
+            if number - 1 in hidden:
+                texts[number] = hidden[number - 1].removesuffix("\r")
         return texts
-    try:
-        with opened_file(path, workspace.roots) as file:
-            found = decode(file.read(LARGEST))
-    except OSError:
-        found = None
-    text = "" if found is None else found.text
-    lines, hidden = text.split("\n"), workspace.hide(text)
-    for number in printed:
-        if number - 1 in hidden:
-            texts[number] = hidden[number - 1].removesuffix("\r")
-        elif number in doubtful and not "".join(lines[number - 1 : number]).startswith(printed[number][:_COMPARED]):
-            texts[number] = HIDDEN
-    return texts
+
+    def _whole(self, path: str) -> str:
+        """Return the text of the file, if it is not too large."""
+        try:
+            with opened_file(path, self._workspace.roots) as file:
+                size = os.fstat(file.fileno()).st_size
+                if size > min(_WHOLE, self._room):
+                    return ""
+                self._room -= size
+                found = decode(file.read(_WHOLE))
+        except OSError:
+            return ""
+        return "" if found is None else found.text
 
 
 def _matches(path: str, file: FileLines, context: int) -> Iterator[_Match]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -35,10 +35,6 @@ class Target:
         return self._protection.why(self.place.path)
 
 
-def _never(_text: str) -> bool:
-    return False
-
-
 class Workspace:
     """The session's directories.
 
@@ -49,7 +45,6 @@ class Workspace:
         records: the directory with the records of writes in progress (`temporary_files`); None keeps none.
         ripgrep: the absolute path of the search program; None if there is none.
         hide: hides secrets in the lines of a text.
-        may_tell_part: tells whether a line may have a part of a secret, as `Redactor.may_tell_part`.
     """
 
     def __init__(
@@ -63,7 +58,6 @@ class Workspace:
         protection: Protection | None = None,
         held: tuple[Held, ...] | None = None,
         hide: Hide = show_all,
-        may_tell_part: Callable[[str], bool] = _never,
     ) -> None:
         self.cwd = cwd
         self.directories = directories
@@ -71,7 +65,6 @@ class Workspace:
         self.ripgrep = ripgrep
         self.unsaved = unsaved
         self.hide = hide
-        self.may_tell_part = may_tell_part
         self._held = held or tuple(map(Held, real_roots((cwd, *directories))))
         self.protection = protection or Protection(self.real_roots, own_installation(self.real_roots))
 
@@ -86,7 +79,6 @@ class Workspace:
             protection=self.protection,
             held=self._held,
             hide=self.hide,
-            may_tell_part=self.may_tell_part,
         )
 
     @contextlib.contextmanager
