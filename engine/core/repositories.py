@@ -17,10 +17,12 @@ _BRANCH: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w./+-]*")
 _URL: Final = re.compile(r"(?:https?|git|file)://[^@\s]+|ssh://(?:[\w.-]+@)?[^@\s]+", re.ASCII)
 _OF_SSH: Final = re.compile(r"[A-Za-z0-9_.][\w.-]*@[A-Za-z0-9][\w.-]*:[^\s:-]\S*", re.ASCII)
 """As git writes addresses: `git@example.org:team/app.git`."""
-_HAS_USER: Final = re.compile(r"https?://[^/\s]*@")
+_HAS_SECRET: Final = re.compile(r"https?://(?:[^/\s]*@|[^\s?]*\?)")
+"""A name or a query, which may be a token."""
 NO_PAIR: Final = "must be DIR=REPOSITORY, with an absolute DIR"
 NAMED_USER: Final = (
-    "has a name or password in a web address, which statements could read; give it to git with a credential helper"
+    "has a name, password or query in a web address, which statements could read; give it to git with a credential"
+    " helper"
 )
 NO_ADDRESS: Final = "must name repositories by a URL (https, http, ssh, git, file), by USER@HOST:PATH, or by a path"
 NO_BRANCH: Final = "has an invalid branch after #"
@@ -49,7 +51,7 @@ def _parsed(text: str) -> Repository:
     address, _, branch = rest.strip().partition("#")
     if not os.path.isabs(directory) or not address:
         raise ValueError(NO_PAIR)
-    if _HAS_USER.match(address):
+    if _HAS_SECRET.match(address):
         raise ValueError(NAMED_USER)
     if not (os.path.isabs(address) or _URL.fullmatch(address) or _OF_SSH.fullmatch(address)):
         raise ValueError(NO_ADDRESS)

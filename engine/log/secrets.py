@@ -96,13 +96,19 @@ class Secrets(Struct, frozen=True):
 
 
 def allowed_variables(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> dict[str, str]:
-    """Return the variables that statements may see: an allow-list, without names and values that look secret."""
+    """Return the variables that statements may see: an allow-list, without names and values that look secret.
+
+    A value that is another variable's secret is left out, too.
+    """
+    more_names = tuple(more_names)
     is_secret = _matcher((*SECRET_NAMES, *_configured(more_names)[0]))
+    secrets = frozenset(find_secrets(environ, more_names).values)
     return {
         name: value
         for name, value in environ.items()
         if (name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES))
         and not is_secret.match(name)
+        and value not in secrets
         and not _CREDENTIALS_IN_URL.search(value)
         and not (_PROXY.fullmatch(name) and ("@" in value or "?" in value))
     }

@@ -46,6 +46,7 @@ def test_repositories_of_a_value() -> None:
         ("/work=ann@host:-x", NO_ADDRESS),
         ("/work=https://ann:secret@git.example/app.git", NAMED_USER),
         ("/work=https://secret@git.example/app.git", NAMED_USER),
+        ("/work=https://git.example/app.git?token=secret", NAMED_USER),
         ("/work=/srv/x.git#", NO_BRANCH),
         ("/work=/srv/x.git#--force", NO_BRANCH),
         ("/work=/srv/x.git#a..b", NO_BRANCH),
