@@ -75,7 +75,8 @@ class Fault:
     - `fail`: the operation fails with `number`, and is not performed.
     - `short`: half of a write is performed.
     - `slow`: the answer comes after `seconds`.
-    - `announce`: the operation is performed, and the answer waits until the test says so.
+    - `announce`: the operation is performed, and the answer waits until the test says so, but no longer than
+      `held` seconds.
     """
 
     does: Literal["fail", "short", "slow", "announce"]
@@ -83,6 +84,10 @@ class Fault:
     kinds: tuple[Kind, ...] = ("make", "name", "write", "truncate", "attributes", "fsync")
     number: int = errno.EIO
     seconds: float = 0.0
+    held: float = 3.0
+    """A process that waits for this file system may hold locks of the kernel, so that whoever reads its `/proc`, such
+    as the test or `ps`, waits, too: only the file system itself can end that.
+    """
     times: int = 1
     every: int = 1
     """After the n-th operation, the fault comes at each so many further ones."""
@@ -133,6 +138,8 @@ class Server:
             case ("arm", fault):
                 self._fault, self._seen, self._came = fault, 0, 0
                 _send(self._control, None)
+            case ("go",):
+                pass  # the test answers an operation that was held for too long
             case ("came",):
                 _send(self._control, self._came)
             case ("record", path):
@@ -200,9 +207,17 @@ class Server:
             self._delay = fault.seconds
         if fault is not None and fault.does == "announce":
             _send(self._control, ("reached", operation.kind, self._path(operation.inode)))
-            while (command := _received(self._control)) != ("go",):
-                self._obey(command)
+            self._hold(fault.held)
         return operation
+
+    def _hold(self, seconds: float) -> None:
+        """Wait until the test says so, but no longer than this."""
+        deadline = time.monotonic() + seconds
+        while select.select([self._control], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            command = _received(self._control)
+            if command == ("go",):
+                return
+            self._obey(command)
 
     def _due(self, operation: Operation) -> Fault | None:
         fault = self._fault
@@ -436,7 +451,7 @@ class Mounted:
         return self._ask("came")
 
     def reached(self, seconds: float) -> tuple[Kind, str] | None:
-        """Wait for an announced operation; the file system answers nobody until `go`."""
+        """Wait for an announced operation; the file system answers nobody until `go`, or for the fault's time."""
         if not select.select([self._control], [], [], seconds)[0]:
             return None
         _, kind, path = _received(self._control)

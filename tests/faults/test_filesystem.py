@@ -137,6 +137,15 @@ def test_program_is_killed_at_an_announced_operation(disk: Mounted) -> None:
     assert (disk.place / "a").read_text() == "2"
 
 
+def test_announced_operation_is_not_held_for_ever(disk: Mounted) -> None:
+    disk.arm(Fault("announce", 1, ("write",), held=0.2))
+    with begun(disk, "import os; os.write(os.open('a', 65), b'1')") as process:
+        assert disk.reached(SECONDS) == ("write", "/a")
+        process.wait(SECONDS)
+    disk.go()
+    assert disk.came() == 1
+
+
 def test_fault_comes_again_at_each_third_operation(disk: Mounted) -> None:
     disk.arm(Fault("fail", 2, ("write",), every=3, times=1 << 30))
     source = """
