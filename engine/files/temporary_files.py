@@ -39,7 +39,7 @@ _LONGEST: Final = 1 << 16
 def recorded(records: str | None, folder: str) -> Generator[str]:
     """Name a temporary file in `folder`, an absolute path.
 
-    The caller renames or removes the file within the context.
+    The caller renames or removes the file within the context. If it cannot, the record stays for the next start.
 
     Args:
         records: the directory of the records, made if it is missing. Without one, or if it is not writable, there is no
@@ -53,8 +53,18 @@ def recorded(records: str | None, folder: str) -> Generator[str]:
         if record is not None:
             assert records is not None
             with contextlib.suppress(OSError):
-                os.unlink(os.path.join(records, name))
+                if not _may_exist(os.path.join(folder, name)):
+                    os.unlink(os.path.join(records, name))
             os.close(record)
+
+
+def _may_exist(path: str) -> bool:
+    """Return whether a temporary file is left: its disk may be full or failing, so that the caller cannot remove it."""
+    try:
+        os.lstat(path)
+    except OSError as error:
+        return not isinstance(error, FileNotFoundError | NotADirectoryError)
+    return True
 
 
 def _record(records: str, name: str, path: str) -> int | None:

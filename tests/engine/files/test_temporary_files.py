@@ -51,7 +51,17 @@ def test_a_living_writer_is_kept_and_removes_its_record(tmp_path: Path, records:
         sweep(str(records))
         assert (tmp_path / name).exists()
         assert len(os.listdir(records)) == 1
+        (tmp_path / name).unlink()
     assert os.listdir(records) == []
+
+
+def test_what_a_writer_cannot_remove_is_removed_at_the_next_start(tmp_path: Path, records: Path) -> None:
+    with recorded(str(records), str(tmp_path)) as name:
+        (tmp_path / name).touch()
+    assert len(os.listdir(records)) == 1
+    sweep(str(records))
+    assert os.listdir(records) == []
+    assert not (tmp_path / name).exists()
 
 
 @pytest.mark.parametrize("text", [b"", b"relative", b"{folder}/precious", b"{folder}/.rewindow-0.tmp", b"\xff\x00/x"])
