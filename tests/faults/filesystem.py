@@ -111,7 +111,7 @@ class Server:
     def __init__(self, device: int, control: socket.socket, counter: mmap.mmap) -> None:
         self._device = device
         self._control = control
-        self._counter = counter
+        self._counter = ctypes.c_uint64.from_buffer(counter)  # one store; `struct` writes zeros first
         self._disk = Disk()
         self._states = {ROOT: _State()}
         self._operations: list[Operation] = []
@@ -202,7 +202,7 @@ class Server:
             if named.inode is not None:
                 self._states[named.inode].parent, self._states[named.inode].name = named.directory, named.name
         self._operations.append(operation)
-        _COUNT.pack_into(self._counter, 0, len(self._operations))
+        self._counter.value = len(self._operations)
         if fault is not None and fault.does == "slow":
             self._delay = fault.seconds
         if fault is not None and fault.does == "announce":
