@@ -30,6 +30,8 @@ _MOST_OPERATIONS: Final = 260
 """A little more than most acts have, so that some faults come after the act, or never."""
 _SLOW_SECONDS: Final = 1.5
 _STOPPED_SECONDS: Final = 0.5
+_NOTICED_SECONDS: Final = 0.3
+"""So long a host has after the act to notice that its worker was killed, because the next act must succeed."""
 
 
 def _chosen(
@@ -163,7 +165,7 @@ def fail_at(world: World, act: Act, fault: Fault) -> list[str]:
     world.counts.failed_operations += world.disk.came()
     world.may_be_swept = True
     world.disk.arm(None)
-    return _settled(world, act, states, done)
+    return [*_settled(world, act, states, done), *world.recover()]
 
 
 def cancel(world: World) -> list[str]:
@@ -345,6 +347,7 @@ def _after(
     if family_of_host is None and world.agent.process.poll() is None:
         response = next((each for each in world.agent.received if _answers(each, request)), None)
         done = world.wait(request) if response is None else world.done(response)
+        time.sleep(_NOTICED_SECONDS)
         return _settled(world, act, states, done)
     response = next((each for each in world.agent.received if _answers(each, request)), None)
     wrong = world.end(family_of_host or (), is_orderly=False)

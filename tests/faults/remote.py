@@ -9,21 +9,32 @@ import json
 import random
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 
 from tests.faults.filesystem import Mounted
 from tests.faults.judge import Message
 from tests.faults.reading import unpacked
-from tests.faults.world import World
+from tests.faults.world import SECONDS, World
 from tests.support.postgresql import Server
 
+_T = TypeVar("_T")
 _MOST_SECONDS = 0.4
 _LEASE_SECONDS = 20.0
 """More than the 10 s after which another host may have the session, because machines that run these tests are busy."""
+
+
+def _after_lease(act: Callable[[], _T], is_early: Callable[[_T], bool]) -> _T:
+    deadline = time.monotonic() + _LEASE_SECONDS
+    while True:
+        found = act()
+        if not is_early(found) or time.monotonic() > deadline:
+            return found
+        time.sleep(1)
 
 
 class RemoteWorld(World):
@@ -50,12 +61,12 @@ class RemoteWorld(World):
 
     def load(self) -> Message:
         """Wait for the end of the lease, too, if the host was killed."""
-        deadline = time.monotonic() + _LEASE_SECONDS
-        while True:
-            response = super().load()
-            if "in use" not in str(response.get("error")) or time.monotonic() > deadline:
-                return response
-            time.sleep(1)
+        return _after_lease(super().load, lambda response: "in use" in str(response.get("error")))
+
+    def program(self, *arguments: str, patience: float = SECONDS) -> int | None:
+        """Wait for the end of the lease, too, if the program before was killed."""
+        run = partial(super().program, *arguments, patience=patience)
+        return _after_lease(run, lambda code: bool(code) and b"in use" in self.errors[-1])
 
     def rows(self, query: str) -> list[Any]:
         with psycopg.connect(self.address) as connection:

@@ -502,6 +502,10 @@ class World:
             return wrong
         return [*wrong, *violations(self._others(logs), ["sessions"])]
 
+    def recover(self) -> list[str]:
+        """Use the session after a failure of the disk that may have come late. Returns what is wrong."""
+        return []
+
     def without_lost(self, updates: Sequence[Message], log: Sequence[Message]) -> list[Message]:
         """The updates without messages that were still arriving at an earlier fault. The latest one may be another."""
         kept = [each for each in updates if each.get("messageId") not in self._lost]
