@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.faults.disk import PROFILES, Operation, Profile, after_power_loss
-from tests.faults.judge import Evidence, Expected, Prompt, statements, violations
+from tests.faults.judge import Evidence, Expected, Message, Prompt, statements, violations
 from tests.faults.reading import read_log
 from tests.faults.world import Act, Moment, Told, World, updates_of
 
@@ -36,13 +36,15 @@ class Recording:
     moments: Sequence[Moment]
     settled: int
     session: str
+    lost: frozenset[str | None]
+    """Messages that were still arriving at earlier faults."""
 
     @classmethod
     def of(cls, world: World, scratch: Path) -> Recording:
         """Take it from a world whose programs have ended."""
         operations = world.record(scratch)
         prompts = world.prompts if world.has_commands else ()
-        return cls(operations, world.told, prompts, world.moments, world.settled, world.session)
+        return cls(operations, world.told, prompts, world.moments, world.settled, world.session, frozenset(world.lost))
 
     def draw(self, chance: random.Random) -> Loss:
         """Any point after the session began; often just after a message that a client received, or during a rewind."""
@@ -66,7 +68,7 @@ class Recording:
         verdict, log = read_log(base / "state" / "sessions.db", self.session)
         return Evidence(
             prompts=[prompt for _, prompt in self.prompts_before(loss)],
-            updates=updates_of(self.session, (each.message for each in self.told_before(loss))),
+            updates=self.shown_before(loss),
             log=log,
             database=verdict,
         )
@@ -76,6 +78,11 @@ class Recording:
         return [
             (ends, Prompt(prompt.text, prompt.reason if ends <= loss.point else None)) for ends, prompt in self.prompts
         ]
+
+    def shown_before(self, loss: Loss) -> list[Message]:
+        """The updates without what a kill before had cut off: the power did not take that."""
+        updates = updates_of(self.session, (each.message for each in self.told_before(loss)))
+        return [each for each in updates if each.get("messageId") not in self.lost]
 
     def told_before(self, loss: Loss) -> list[Told]:
         return [
@@ -120,7 +127,7 @@ class Recording:
         world.told = self.told_before(loss)
         world.prompts = self.prompts_before(loss)
         world.session, world.acts, world.tainted = self.session, {}, {*moment.soft, *self.unreachable(loss, world)}
-        world.modes = set(moment.modes)
+        world.modes, world.lost = set(moment.modes), set(self.lost)
         wrong = world.restart()
         # Marks are not synced, and nobody counted when the other sessions came and went.
         wrong = [each for each in wrong if not each.startswith(("once:", "sessions:"))]

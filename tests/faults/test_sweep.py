@@ -10,8 +10,9 @@ import pytest
 
 from tests.faults.filesystem import why_not
 from tests.faults.judge import Message
+from tests.faults.power import Loss, Recording
 from tests.faults.sweep import SCENARIO, Point, lose, measured, points, rounds_of, sweep
-from tests.faults.world import World, updates_of
+from tests.faults.world import Told, World, updates_of
 
 
 def test_points_are_spread_over_each_act() -> None:
@@ -42,15 +43,26 @@ def test_progress_of_statements_that_run_again_is_not_part_of_the_story() -> Non
     assert [each["toolCallId"] for each in updates_of("ses", messages)] == ["call_2"]
 
 
-def test_only_the_message_that_was_arriving_may_be_lost(tmp_path: Path) -> None:
-    def chunk(message: str) -> Message:
-        return {"sessionUpdate": "agent_message_chunk", "messageId": message}
+def chunk(message: str) -> Message:
+    return {"sessionUpdate": "agent_message_chunk", "messageId": message}
 
+
+def test_only_the_message_that_was_arriving_may_be_lost(tmp_path: Path) -> None:
     world = World(tmp_path, random.Random(0), None)
     shown = [chunk("msg_1"), chunk("msg_2")]
     assert world.without_lost(shown, []) == shown
     later = [*shown, chunk("msg_3")]
     assert world.without_lost(later, [{"message_id": "msg_3"}]) == [chunk("msg_1"), chunk("msg_3")]
+
+
+def test_a_power_loss_has_not_taken_what_a_kill_before_had_cut_off() -> None:
+    def told(count: int, message: str) -> Told:
+        params = {"sessionId": "ses", "update": chunk(message)}
+        return Told(count, {"method": "session/update", "params": params})
+
+    all_told = [told(1, "msg_1"), told(2, "msg_2"), told(3, "msg_3"), told(9, "msg_4")]
+    recording = Recording([], all_told, [], [], 0, "ses", frozenset({"msg_2"}))
+    assert recording.shown_before(Loss(5, "ext4", 0)) == [chunk("msg_1"), chunk("msg_3")]
 
 
 @pytest.fixture(scope="module")

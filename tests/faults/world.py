@@ -198,8 +198,8 @@ class World:
         self._act = Act("")
         """The latest one."""
         self._is_acknowledged = False
-        self._lost: set[str | None] = set()
-        """Messages that were still arriving when a fault came."""
+        self.lost: set[str | None] = set()
+        """Messages that were still arriving when a fault came, and that are on no log."""
         self.may_be_swept = False
         """Whether a removal may have failed since the agent started: the next start removes what was left."""
         self.agent: Recorded
@@ -508,10 +508,10 @@ class World:
 
     def without_lost(self, updates: Sequence[Message], log: Sequence[Message]) -> list[Message]:
         """The updates without messages that were still arriving at an earlier fault. The latest one may be another."""
-        kept = [each for each in updates if each.get("messageId") not in self._lost]
+        kept = [each for each in updates if each.get("messageId") not in self.lost]
         chunks = [each for each in kept if each["sessionUpdate"] == "agent_message_chunk"]
         latest = list(dict.fromkeys(each.get("messageId") for each in chunks))[-1:]
-        self._lost |= {*latest} - {event.get("message_id") for event in log}
+        self.lost |= {*latest} - {event.get("message_id") for event in log}
         return kept
 
     def last_look(self) -> list[str]:
