@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct, field
 
 from .ids import BlobDigest
-from .text import Exact, Named
+from .text import Content, Exact, Named
 
 ExecutionStatus = Literal["ok", "error", "timeout", "cancelled"]
 """How an execution ended: normally, with an exception, at its time limit, or because it was stopped."""
@@ -200,7 +200,7 @@ class KeptGroup(Struct, frozen=True, kw_only=True):
     content: BlobDigest | None = None
     size: int
     withheld: Exact = ""
-    data: bytes = b""
+    data: Content = b""
 
 
 class Location(Struct, frozen=True, kw_only=True):

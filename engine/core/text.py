@@ -30,6 +30,8 @@ Redaction does not change it, nor identifiers (`ids`) and literals. A field of t
 """
 Named = Annotated[str, "name"]
 """The type of a name that user code chose. Redaction does not change it if it is a word (`log.redaction`)."""
+Content = Annotated[bytes, "content"]
+"""The type of content that an event has in itself. Redaction empties it if a secret is in it."""
 ExactData = Annotated[object, "exact"]
 """The type of plain data that a tool must get unchanged from a statement."""
 

@@ -64,6 +64,7 @@ from .protected_names import (
 from .safe_open import links_to, opened_directory, real_path
 
 _OF_REPOSITORIES: Final = ("HEAD", "objects", "refs", COMMON_DIR)
+_FOLDED: Final = frozenset(map(fold, _OF_REPOSITORIES))
 _KERNEL_HELD: Final = (*CONFIGURATIONS, "hooks", COMMON_DIR)
 """Names in a repository that can always be read-only: plain `git add` and `git commit` do not change them."""
 _KERNEL_HELD_IF_THERE: Final = ("gitdir", *GIT_TOP_RUNS, "rebase-merge", "rebase-apply", "sequencer")
@@ -482,6 +483,11 @@ def _changed_at(folder: str) -> int:
         return os.stat(folder).st_ctime_ns  # unlike mtime, programs cannot set it
     except OSError:
         return 0
+
+
+def may_make_repository(path: str) -> bool:
+    """Return whether a name in the path is one that makes a directory a repository, beside others of them."""
+    return any(fold(part) in _FOLDED for part in path.split("/"))
 
 
 def _is_on_way(path: str, place: str) -> bool:

@@ -429,7 +429,7 @@ def redact_items(redactor: Redactor, items: Iterable[Event | bytes]) -> Iterator
     left_out: dict[BlobDigest, str] = {}
     for item in items:
         if not isinstance(item, bytes):
-            yield redact_event(redactor, _without_data(redactor, _without(item, left_out)))
+            yield redact_event(redactor, _without(item, left_out))
         elif redactor and redactor.storable(item) is None:
             left_out[digest_of(item)] = withheld(item)
         else:
@@ -490,20 +490,6 @@ def _file_without(file: FileToRestore, left_out: dict[BlobDigest, str]) -> FileT
     kept = {name: None for name in _CONTENTS if getattr(file, name) in left_out}
     own = file.own and replace(file.own, **{name: None for name in _CONTENTS if getattr(file.own, name) in left_out})
     return replace(file, **kept, own=own)
-
-
-def _without_data(redactor: Redactor, event: Event) -> Event:
-    """Remove the event's own pickles if they contain a secret."""
-    if not redactor or not isinstance(event, ValuesKept):
-        return event
-    lost = {group.data for group in event.groups if redactor.storable(group.data) is None}
-    if not lost:
-        return event
-    groups = (
-        replace(group, data=b"", withheld=withheld(group.data)) if group.data in lost else group
-        for group in event.groups
-    )
-    return replace(event, groups=tuple(groups))
 
 
 def _group_without(group: KeptGroup, left_out: dict[BlobDigest, str]) -> KeptGroup:

@@ -38,7 +38,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...core.text import HIDDEN, Named
+from ...core.execution import KeptGroup
+from ...core.text import HIDDEN, Content, Named
 from ..events import Event
 from ..events.codec import encode
 from ..events.conversation import AgentReasoning, ThinkingBlock
@@ -514,6 +515,8 @@ def _consequences(value: Struct, changed: dict[str, Any]) -> dict[str, Any]:
             return {"withheld": withheld(msgspec.json.encode(value.error))}
         case ThinkingBlock() | AgentReasoning() if "text" in changed:
             return {"signature": None}
+        case KeptGroup() if "data" in changed:
+            return {"withheld": withheld(value.data)}
         case _:
             return {}
 
@@ -533,6 +536,10 @@ def _as_it_is(_redactor: Redactor, value: object) -> object:
 def _name(redactor: Redactor, name: str) -> str:
     """Redact a name, unless it is a word, which may be one of ours."""
     return name if _NAME_WORD.fullmatch(name) or not redactor.holds(name) else redactor.redact(name)
+
+
+def _content(redactor: Redactor, data: bytes) -> bytes:
+    return data if redactor.storable(data) is not None else b""
 
 
 def _either(redactor: Redactor, value: object) -> object:
@@ -559,6 +566,8 @@ def _walk_of(hint: Any) -> Walk | None:
         return _name
     if hint is str or hint is object:
         return Redactor.redact if hint is str else redact_json
+    if hint == Content:
+        return _content
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return _either if any(map(_walk_of, arguments)) else None

@@ -23,6 +23,7 @@ from ...context.view import ViewFold
 from ...core.errors import InvalidRequestError, SessionReadOnlyError, StoreError
 from ...core.ids import BranchId, Seq
 from ...files import temporary_files
+from ...files.protected import may_make_repository
 from ...files.safe_open import SyncedTogether
 from ...log.branches import branch_named, end_after, end_of, names_of
 from ...log.event_log import EventLog
@@ -331,9 +332,14 @@ class FileRewinder:
     async def _put_together(
         self, files: Sequence[FileToRestore], begun: RewindBegun, replaced: list[FileToRestore]
     ) -> Mapping[str, str]:
-        """Restore files whose order does not matter, several at a time; return why some are left, by path."""
+        """Restore files whose order does not matter, several at a time; return why some are left, by path.
+
+        Those that may together make a repository come one by one: what is there already decides about the next one.
+        """
         reasons: dict[str, str] = {}
         limit = anyio.CapacityLimiter(_AT_ONCE)
+        in_turn = [file for file in files if may_make_repository(file.path)]
+        files = [file for file in files if not may_make_repository(file.path)]
         size = max(1, min(_IN_A_ROW, len(files) // _AT_ONCE))
 
         async def put(some: Sequence[FileToRestore]) -> None:
@@ -341,12 +347,11 @@ class FileRewinder:
                 self._journal.signal(FilesPutBack(len(replaced), len(begun.files)))
                 reasons.update(await self._put(some, replaced))
 
-        if len(files) <= size:
-            await put(files)
-            return reasons
         async with anyio.create_task_group() as tasks:
             for start in range(0, len(files), size):
                 tasks.start_soon(put, files[start : start + size])
+        if in_turn:
+            await put(in_turn)
         return reasons
 
     async def _give_up(self, begun: RewindBegun, replaced: Sequence[FileToRestore]) -> None:

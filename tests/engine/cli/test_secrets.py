@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import base64
 import json
+import pickle
 
 import pytest
 from msgspec.structs import replace
 
-from engine.core.execution import Captured
+from engine.core.execution import Captured, KeptGroup
 from engine.core.ids import EventId, ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
 from engine.log.events import Event
 from engine.log.events.conversation import AgentText, ToolCall, ToolResult, UserMessage
-from engine.log.events.execution import EffectAnswered, ExecutionFinished, ExecutionStarted, StatementRecorded
+from engine.log.events.execution import (
+    EffectAnswered,
+    ExecutionFinished,
+    ExecutionStarted,
+    StatementRecorded,
+    ValuesKept,
+)
 from engine.log.events.session import SessionOpened, TitleChanged
 from engine.log.store_protocol import SessionRow
 from tests.support.commands import Home
 
 SECRET = "k3y-of 'mine'\n" + 'and a "zweite" line'
 PIECES = ("k3y-of", "zweite", base64.b64encode(SECRET.encode()).decode()[:12])
+VALUE = pickle.dumps(SECRET)
 SESSION = SessionId("ses_old")
 
 
@@ -46,6 +54,7 @@ def old(home: Home) -> Home:
             value=repr(SECRET),
             stdout=Captured(text=SECRET, total_bytes=len(SECRET), kept_bytes=len(SECRET)),
         ),
+        ValuesKept(execution_id=run, groups=(KeptGroup(names=("key",), size=len(VALUE), data=VALUE),)),
         AgentText(message_id=MessageId("a"), text=base64.b64encode(SECRET.encode()).decode()),
     ]
     stamped: list[Event | bytes] = [json.dumps(f"key={SECRET}").encode()]
@@ -89,6 +98,13 @@ def test_no_command_shows_a_secret(old: Home, arguments: tuple[str, ...]) -> Non
     done = old.run(*arguments, **KNOWN, REWINDOW_MODEL=f"scripted:/{SECRET[:13]}")
     assert done.stdout + done.stderr
     assert [piece for piece in PIECES if piece in done.stdout + done.stderr] == []
+
+
+@pytest.mark.parametrize("command", [("show", SESSION, "--events"), ("export", SESSION)], ids=" ".join)
+def test_a_copy_of_a_value_with_a_secret_is_withheld(old: Home, command: tuple[str, ...]) -> None:
+    (shown,) = [line for line in old.run(*command, **KNOWN).stdout.splitlines() if '"values_kept"' in line]
+    (group,) = json.loads(shown)["groups"]
+    assert (group["data"], group["withheld"][:8]) == ("", "blake2b:")
 
 
 def test_secret_that_is_a_json_word_leaves_output_readable(old: Home) -> None:

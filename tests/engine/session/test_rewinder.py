@@ -213,7 +213,10 @@ async def test_repeated_rewind_into_a_run_leaves_files_alone(tmp_path: Path) -> 
 async def test_files_can_stay(tmp_path: Path, k: int) -> None:
     async with written(tmp_path) as session:
         answer = await answer_to(session, f"/rewind --keep-files {k}")
-        count = {0: "4 files were written later, and stay unchanged.", 2: "2 files have been written since"}
+        count = {
+            0: "4 files were written later, and stay unchanged.",
+            2: "2 files were written later, and stay unchanged.",
+        }
         assert count.get(k, "No files needed restoring.") in answer
         assert files(session) == AFTER[3]
         assert not [event for event in session.events if isinstance(event, RewindBegun | Rewound)]

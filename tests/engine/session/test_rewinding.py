@@ -375,3 +375,16 @@ async def test_what_a_statement_wrote_does_not_come_back_into_a_file_that_progra
     # A program that a statement left running may have written what was there before the first of these writes.
     ended = await desk.rewind(0)
     assert (names(ended.left), desk.files()["tool.sh"]) == (["tool.sh"], b"harmless")
+
+
+async def test_no_repository_comes_back_because_its_parts_come_together(desk: ToolContext) -> None:
+    parts = ("objects", "refs", "HEAD")
+    for name in parts:
+        desk.write(f"new/{name}", b"1")
+    at = len(desk.log)
+    for name in parts:
+        desk.write(f"new/{name}", None)
+    desk.log.append(OthersWrote(by="model"))
+    ended = await desk.rewind(at)
+    assert (names(ended.restored), names(ended.left)) == (["objects", "refs"], ["HEAD"])
+    assert "makes the directory a repository" in ended.left[0].reason
