@@ -22,7 +22,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -32,6 +32,7 @@ from anyio.abc import Process
 from acp_adapter.control import ANSWER, ASK, BEAT, CONNECTION, IDLE_OPTION, OPTION
 from acp_adapter.jsonrpc.sockets import SocketTransport
 from acp_adapter.listening.users import SHARED, User, UsersError
+from engine.core.text import visible
 
 NO_HEAD: Final = (
     "the head of the Ray cluster does not answer. Agents that run go on, but no other one can be started. Ray ends its "
@@ -52,6 +53,8 @@ _FILE_VARIABLES: Final = (
 """Of files that libraries look for in the home, and that decide where the server's passwords and keys are sent."""
 _USERS_FOLDER: Final = "users"
 _MOST_ANSWERS: Final = 1_000
+_LOG_BYTES: Final = 1 << 16
+"""As many as a pipe holds. So a host that writes more waits, and none fills the server's disk quickly."""
 _OWN_VARIABLES: Final = ("XDG_", "TMPDIR", "SUDO_", "MAIL", "SSH_", "DBUS_")
 """Beginnings of variables that belong to the account which started the server."""
 
@@ -148,11 +151,15 @@ def _is_open(folder: Path) -> bool:
 class LocalHost:
     """A host as a process of this machine."""
 
-    def __init__(self, user: User, process: Process, control: socket.socket) -> None:
+    def __init__(self, user: User, process: Process, control: socket.socket, log: int | None = None) -> None:
+        """`log` is the end of a pipe with what the host writes to its standard error."""
         self.user: Final = user
         self._process = process
         self._control = control
         control.setblocking(False)
+        self._log = log
+        if log is not None:
+            os.set_blocking(log, False)
         self._giving: Final = anyio.Lock()
         self._given = 0
         """How many connections were sent."""
@@ -220,6 +227,15 @@ class LocalHost:
     def hangs(self) -> bool:
         return self._asked > MOST_ASKS
 
+    def show_log(self) -> None:
+        """Show what the host has written since the last call, or the first 64 KiB of it, on this standard error."""
+        if self._log is None:
+            return
+        with suppress(BlockingIOError):  # nothing to read
+            for line in os.read(self._log, _LOG_BYTES).decode(errors="replace").splitlines():
+                sys.stderr.write(f"{self.user.name}: {visible(line)}\n")
+            sys.stderr.flush()
+
     def kill(self) -> None:
         """Kill a process that would not end."""
         with suppress(ProcessLookupError):
@@ -239,6 +255,10 @@ class LocalHost:
             if self.is_running:
                 self._process.kill()
             await self._process.aclose()
+        self.show_log()
+        if self._log is not None:
+            os.close(self._log)
+            self._log = None
 
 
 class LocalProcesses:
@@ -268,18 +288,26 @@ class LocalProcesses:
         try:
             check_accounts([user], self._state_dir)
             account = _account(user)
-            ours, theirs = socket.socketpair()
-            with theirs:
-                try:
-                    process = await self._launch(user, account, theirs)
-                except BaseException:
-                    ours.close()
-                    raise
+            with ExitStack() as undo, ExitStack() as given:
+                ours, theirs = socket.socketpair()
+                undo.enter_context(ours)
+                given.enter_context(theirs)
+                log, errors = None, None
+                if account.pw_uid != os.geteuid():
+                    # The user may take each descriptor of the host from a process below it (pidfd_getfd). So the host
+                    # has none of this process, which would be the terminal or the log of root.
+                    log, errors = os.pipe()
+                    undo.callback(os.close, log)
+                    given.callback(os.close, errors)
+                process = await self._launch(user, account, theirs, errors)
+                undo.pop_all()
         except (OSError, UsersError) as error:
             raise PlacementError(f"the host of {user.name} cannot be started: {error}") from None
-        return LocalHost(user, process, ours)
+        return LocalHost(user, process, ours, log)
 
-    async def _launch(self, user: User, account: pwd.struct_passwd, control: socket.socket) -> Process:
+    async def _launch(
+        self, user: User, account: pwd.struct_passwd, control: socket.socket, errors: int | None
+    ) -> Process:
         is_own = account.pw_uid == os.geteuid()
         module = ["acp_adapter"] if is_own else ["acp_adapter.listening.account", account.pw_name]
         command = [sys.executable, "-P", *([] if is_own else ["-s"]), "-m", *module, OPTION, str(control.fileno())]
@@ -288,7 +316,7 @@ class LocalProcesses:
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=None,
+            stderr=errors,
             env=self._environ if is_own else self._environ_of(user, account),
             cwd=None if is_own else "/",
             pass_fds=[control.fileno()],
@@ -328,6 +356,7 @@ class LocalProcesses:
                 await anyio.sleep(ASK_SECONDS)
                 for name, host in [*self._hosts.items()]:
                     host.ask()
+                    host.show_log()
                     if host.is_unused:
                         del self._hosts[name]  # the next connection starts another one
                         tasks.start_soon(host.end)

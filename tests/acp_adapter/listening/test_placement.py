@@ -99,6 +99,33 @@ async def test_python_reads_no_file_of_a_user_before_it_has_given_up_root(
     assert environ[0]["REWINDOW_SERVED"] == "1"
 
 
+WRITES = r"""
+import os, sys
+
+def rewindow_acp():
+    os.write(2, b"\x1b[2Jhello\n")
+    given = [os.readlink(f"/proc/self/fd/{number}").partition(":")[0] for number in range(3)]
+    os.write(int(sys.argv[sys.argv.index("--connections") + 1]), repr(given).encode())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can serve users under their own accounts")
+async def test_a_host_of_another_account_has_no_descriptor_of_the_server(
+    open_to_all: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (open_to_all / "rewindow_startup.py").write_text(WRITES)
+    hosts = LocalProcesses({**os.environ, "PYTHONPATH": str(open_to_all)}, open_to_all / "state", None)
+    host = await hosts.start(User("ann", OTHER))
+    control = host._control  # pyright: ignore[reportPrivateUsage] -- it is what the program answers on
+    control.setblocking(True)
+    control.settimeout(60)
+    told = await anyio.to_thread.run_sync(control.recv, 1000)
+    assert told.decode() == repr([os.devnull, os.devnull, "pipe"])
+    host.show_log()
+    assert capsys.readouterr().err == "ann: \\x1b[2Jhello\n"
+    await host.end()
+
+
 @pytest.fixture
 def control() -> Iterator[tuple[LocalHost, socket.socket]]:
     """A host, and its end of the control socket."""
