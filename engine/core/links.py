@@ -1,15 +1,15 @@
-"""Links as files of this machine: the path and the lines, or why a link is not a file.
+"""Links as files of this machine: the path and the lines, or why a link is not a file. And what a web address is.
 
 Owns the forms that editors write: `file://` URIs, absolute and relative paths, and lines after a `#` (`#L4000:4003`,
 `#L4000-4003`, `#L7`). Pure string work; must not know whether the file exists. Used to open and show the attachments of
-prompts, and for the sources of views.
+prompts, for the sources of views, and for the addresses of providers and MCP servers.
 """
 
 from __future__ import annotations
 
 import re
 from typing import Final, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from msgspec import Struct
 
@@ -81,3 +81,13 @@ def _lines(found: re.Match[str]) -> Lines:
     first = max(int(found[1]), 1)
     last = max(int(found[2] or 0), 1) if found[2] else first
     return Lines(min(first, last), max(first, last))
+
+
+def web_address(url: str) -> SplitResult | None:
+    """Return the parts of a web address, all of which can be read; None for another text."""
+    try:
+        parts = urlsplit(url)
+        is_one = parts.scheme in _WEB and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port or a bracket
+        return None
+    return parts if is_one and url.isprintable() and " " not in url else None

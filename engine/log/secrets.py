@@ -171,12 +171,18 @@ def server_secrets(server: McpServer, environ: Mapping[str, str], more_names: It
         headers = {name: value for name, value in server.headers.items() if name.lower() not in _PLAIN_HEADERS}
         given = [each for name, value in headers.items() for each in (value, *_parts_of(name, value))]
         given += [value.partition(" ")[2] for value in headers.values()]
-        address = urlsplit(server.url)
-        given += (part for part in address.path.split("/") if len(part) >= _RANDOM_PART)
-        fields = (*parse_qsl(address.query), *parse_qsl(address.fragment), ("URL", server.url))
-        named = [
-            each for name, value in fields for each in find_secrets({_variable_name(name): value}, more_names).values
-        ]
+        try:
+            address = urlsplit(server.url)
+        except ValueError:  # whatever it is meant to be
+            named = [server.url]
+        else:
+            given += (part for part in address.path.split("/") if len(part) >= _RANDOM_PART)
+            fields = (*parse_qsl(address.query), *parse_qsl(address.fragment), ("URL", server.url))
+            named = [
+                each
+                for name, value in fields
+                for each in find_secrets({_variable_name(name): value}, more_names).values
+            ]
     secret = [value for each in given for value in (each, *_texts_in(each)) if not _is_plain(value)]
     return [*secret, *named]
 

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from ..core.errors import EnvironmentUnavailableError
 from ..core.installation import __version__
+from ..core.links import web_address
 from ..core.mcp_servers import LONGEST_NAME, HttpServer, McpServer, StdioServer, told_apart
 from ..core.programs import ServerProcess, ServerRequest
 from ..core.text import code_span, cut_line, cut_line_from, printable
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from .tools.mcp_client import Connection, Fill, Sample
 
 
+NO_ADDRESS: Final = "its address is not one of the web, such as https://example.com/mcp"
 _REASON_CHARS: Final = 500
 _LAST_CHARS: Final = 300
 """Of the server's last standard error, in the reason."""
@@ -193,6 +195,8 @@ class SessionServers:
         process: ServerProcess | None = None
         try:
             server = link.server
+            if isinstance(server, HttpServer) and web_address(server.url) is None:
+                return False, NO_ADDRESS  # errors of libraries would quote it, with a password in it
             if isinstance(server, StdioServer):
                 server = process = await self._started(server)
             await self._stay(link, server)

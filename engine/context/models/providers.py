@@ -14,11 +14,11 @@ import re
 from collections.abc import Collection, Mapping
 from importlib.util import find_spec
 from typing import Final
-from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
 
 from ...core.errors import InvalidRequestError
+from ...core.links import web_address
 from ...core.pictures import PictureRule
 from ...core.settings import SERVED
 from ..model import ModelError
@@ -209,7 +209,6 @@ PROVIDERS: Final = (
 )
 
 _KIND: Final = "provider:"
-_WEB: Final = ("http", "https")
 NO_ADDRESS: Final = "{variable} must be a web address without blanks and control characters, such as {example}"
 NO_PROVIDER: Final = "there is no provider {name!r}; write PROVIDER:MODEL, with a provider such as {names}"
 NOT_SERVED: Final = (
@@ -316,7 +315,7 @@ def address_of(provider: Provider, environ: Mapping[str, str]) -> str:
     listing = provider.listing
     assert listing is not None
     url = environ.get(listing.variable) or listing.base
-    if _web_address(url) is None:
+    if web_address(url) is None:
         raise InvalidRequestError(NO_ADDRESS.format(variable=listing.variable, example=listing.base))
     return url.rstrip("/")
 
@@ -326,22 +325,12 @@ def address_shown(url: str | None) -> str:
 
     Returns "" for none.
     """
-    parts = _web_address(url or "")
+    parts = web_address(url or "")
     if parts is None:
         return ""
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     place = host if parts.port is None else f"{host}:{parts.port}"
     return f"{parts.scheme}://{place}{parts.path.rstrip('/')}"
-
-
-def _web_address(url: str) -> SplitResult | None:
-    """Return the parts of a web address, all of which can be read; None for another text."""
-    try:
-        parts = urlsplit(url)
-        is_one = parts.scheme in _WEB and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port or a bracket
-        return None
-    return parts if is_one and url.isprintable() and " " not in url else None
 
 
 def provider_of(name: str, environ: Mapping[str, str]) -> Provider:
@@ -400,7 +389,7 @@ def _elsewhere(address: Address, environ: Mapping[str, str]) -> bool:
     url = environ.get(address.variable)
     if not url:
         return False
-    parts = _web_address(url)
+    parts = web_address(url)
     host = "" if parts is None else parts.hostname or ""
     return host != address.host and not host.endswith(f".{address.host}")
 

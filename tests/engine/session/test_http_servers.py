@@ -16,8 +16,9 @@ from mcp.server.mcpserver import Context, MCPServer
 
 from engine import HttpServer, Session
 from engine.log.events.execution import ExecutionFinished
-from engine.log.events.session import ServerConnected
+from engine.log.events.session import ServerConnected, ServerLost
 from engine.session import servers as module
+from engine.session.servers import NO_ADDRESS
 from tests.support.sessions import events_of, session_in, sessions_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -120,6 +121,30 @@ async def test_added_tool_is_announced_and_callable(tmp_path: Path, transport: T
                 pass
         await ran(session, "1")
         assert [each.tools for each in events_of(session, ServerConnected)] == [2, 3]
+
+
+SECRET = "pwd-Eq93hfKsl28Zx73Qm"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"http://u1:{SECRET}/mcp",
+        f"http://u1:{SECRET}@h\u2100.com/mcp",
+        f"http://[{SECRET}]/",
+        f"http://u1:{SECRET}@h:x/",
+        f"http://h:99999/{SECRET}",
+        f"http://h /{SECRET}",
+        f"ht!tp://{SECRET}",
+    ],
+)
+async def test_what_is_no_web_address_is_named_nowhere(
+    tmp_path: Path, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with session_in(tmp_path, servers=[HttpServer(name="web", url=url)]) as session:
+        assert (await ran(session, "web.double(n=21)")).status == "error"
+        assert [each.reason for each in events_of(session, ServerLost)] == [NO_ADDRESS]
+        assert SECRET not in repr(session.events) + caplog.text
 
 
 async def refused(_receive: Receive, send: Send) -> None:
