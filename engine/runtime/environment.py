@@ -48,7 +48,7 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True):
 
     `redactor` redacts everything that the worker sends. With a `domain` the kernel confines statements and their
     processes; `Environment.layers` tells which layers do. In a `confined` environment, views open only files below
-    `cwd` and `directories`, and none below `kept_out`, this program's own directory. That does not confine statements.
+    `cwd` and `directories`, and none below `kept_out`, this program's own places. That does not confine statements.
     With `allow_sudo` programs may gain privileges, and can then read the user's other processes. `servers` maps the
     names of modules in statements to the names of MCP servers.
     """
@@ -57,7 +57,7 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True):
     redactor: Redactor
     directories: tuple[str, ...] = ()
     confined: bool = False
-    kept_out: str = ""
+    kept_out: tuple[str, ...] = ()
     servers: dict[str, str] = field(default_factory=dict[str, str])
     import_paths: tuple[str, ...] = ()
     variables: dict[str, str] = field(default_factory=dict[str, str])

@@ -30,6 +30,8 @@ from msgspec import Struct
 
 from ..core.errors import EnvironmentUnavailableError, InvalidRequestError
 from ..core.ids import SessionId
+from ..core.key_file import key_path
+from ..core.settings import Settings, default_state_dir
 from ..files.pins import PIN, opened_again, set_mode
 from ..files.project import is_own, own_directories
 from ..files.safe_open import opened_file, real_path
@@ -193,6 +195,16 @@ def _new_file(folder: int, name: str) -> tuple[str, int]:
         with contextlib.suppress(FileExistsError):
             return free, os.open(free, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
     raise AssertionError("no free name was found")
+
+
+def own_places(settings: Settings, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return where this program's sessions, settings and keys are, which nobody may open for a statement or a client.
+
+    Another program of this kind may run at the same time, with the usual state directory.
+    """
+    keys = key_path(environ)
+    places = (settings.state_dir, default_state_dir(environ), keys, keys.parent)  # the last one for what is beside it
+    return tuple(map(os.fspath, places))
 
 
 def sweep(state_dir: Path, kept: Callable[[], Collection[SessionId]]) -> None:

@@ -32,9 +32,8 @@ from ..context.model import Model
 from ..core.clock import Clock, Entropy, SystemClock, SystemEntropy
 from ..core.errors import InvalidRequestError, StoreError
 from ..core.ids import SessionId
-from ..core.key_file import key_path
 from ..core.programs import ServerProcess, ServerRequest
-from ..core.settings import DEFAULT_MODEL, Settings, default_state_dir
+from ..core.settings import DEFAULT_MODEL, Settings
 from ..files.safe_open import keep_out
 from ..files.temporary_files import FOLDER, sweep
 from ..log.redaction import Redactor
@@ -45,6 +44,7 @@ from ..runtime.environment import Environment, EnvironmentSpec, StartServer
 from ..runtime.hardening import withhold_variables
 from ..runtime.zygote import Zygote
 from .daemon_threads import on_daemon_thread
+from .directories import own_places
 from .pages import SERVER, PageAddress, PageServer
 from .telemetry import Telemetry, endpoint_variable
 
@@ -119,15 +119,13 @@ class Host:
         start_server: StartServer | None = None,
         must_have_model: bool = True,
     ) -> None:
-        keep_out(settings.state_dir)
+        # A copy, because libraries of providers get another search path (`models.provider_stream`).
+        self._environ = dict(os.environ) if environ is None or environ is os.environ else environ
+        for place in own_places(settings, self._environ):
+            keep_out(place)
         # The sandbox hides the state directory by its real path.
         settings = replace(settings, state_dir=Path(os.path.realpath(settings.state_dir)))
         self._settings = settings
-        # A copy, because libraries of providers get another search path (`models.provider_stream`).
-        self._environ = dict(os.environ) if environ is None or environ is os.environ else environ
-        keys = key_path(self._environ)
-        for place in (keys, keys.parent, default_state_dir(self._environ)):  # the second for what is beside it
-            keep_out(place)
         self._redactor = redactor_of(self._environ, settings.hidden_names)
         if environ is os.environ:
             withhold_variables(find_secrets(os.environ, settings.hidden_names).names)

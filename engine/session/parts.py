@@ -29,7 +29,7 @@ from ..log.secrets import allowed_variables, server_secrets
 from ..log.store_protocol import Store
 from ..log.timeline import Timeline
 from ..runtime.environment import Environment, EnvironmentSpec, Limits, StartServer
-from .directories import ProjectEnvironment
+from .directories import ProjectEnvironment, own_places
 from .journal import Journal, StoredEvents, presentable
 from .model_choice import ModelChoice, Models
 from .pages import OpenPage
@@ -157,7 +157,7 @@ def assemble(
         redactor=services.redactor,
         directories=directories,
         confined=confined,
-        kept_out=str(services.settings.state_dir),
+        kept_out=own_places(services.settings, services.environ),
         servers={module: name for name, module in modules.items()},
         import_paths=project.import_paths,
         variables=allowed_variables(services.environ, services.settings.hidden_names),
@@ -177,6 +177,7 @@ def assemble(
             services.start_server,
             written=lambda: tuple(map(os.path.realpath, facts.writable)),
             writable=tuple(map(os.path.realpath, (cwd, *directories))) if may_be_sandboxed else (),
+            state=str(services.settings.state_dir),
             samples=services.settings.mcp_sampling,
         )
     return SessionParts(

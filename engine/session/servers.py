@@ -108,6 +108,7 @@ class SessionServers:
         start: starts programs; None if that is impossible.
         written: where sandboxed statements may have left programs, links resolved.
         writable: where they may leave some while a server runs, likewise.
+        state: this program's own directory.
         samples: whether they may ask for replies of the session's model.
     """
 
@@ -121,9 +122,11 @@ class SessionServers:
         written: Callable[[], tuple[str, ...]] = tuple,
         writable: tuple[str, ...] = (),
         *,
+        state: str = "",
         samples: bool = False,
     ) -> None:
         self._servers = dict(servers)
+        self._state = state
         self._written = written
         self._writable = writable
         self._samples = samples
@@ -229,7 +232,7 @@ class SessionServers:
         if distrusted and options is not None and variables.setdefault("PYTHONSAFEPATH", "1") and "E" in options:
             arguments = ("-P", *arguments)  # which says the same where variables are ignored
         request = ServerRequest(argv=(command, *arguments), cwd=self._spec.cwd, variables=variables)
-        return self._start(self._spec, away_from_project(request, self._spec.kept_out) if distrusted else request)
+        return self._start(self._spec, away_from_project(request, self._state) if distrusted else request)
 
     async def _stay(self, link: _Link, server: HttpServer | ServerProcess) -> None:
         source = await anyio.to_thread.run_sync(_load)

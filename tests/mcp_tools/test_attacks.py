@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_tools.access import Roots
 from mcp_tools.tools.views import NO_HANDLES
-from tests.support.mcp_clients import ERAS, Caller, Era, served, text_of
+from tests.support.mcp_clients import ERAS, Caller, Era, process, served, text_of
 
 pytestmark = pytest.mark.anyio
 ODD_NAMES = (
@@ -271,3 +271,18 @@ async def test_unreadable_files_are_reported(project: Path) -> None:
             assert "LOCKED" not in said
     finally:
         (project / "locked").chmod(0o755)
+
+
+async def test_a_root_around_the_settings_and_the_sessions_does_not_show_them(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    settings, state = home / ".config" / "rewindow", home / ".local" / "state" / "rewindow"
+    for folder in (settings, state):
+        folder.mkdir(parents=True)
+        (folder / "note.md").write_text("MARKER\n")
+    environ = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config"), "XDG_STATE_HOME": str(state.parent)}
+    async with process(home, "--root", str(home), environ=environ) as caller:
+        for path in (settings / "note.md", settings, state / "note.md", state):
+            assert "sessions and keys" in await caller.error("view", path=str(path))
+        shown = await caller.text("group", name="all", add=[f"{home}/.*/**", ".config/rewindow/*"])
+        assert "MARKER" not in shown
+        assert "note.md" not in shown

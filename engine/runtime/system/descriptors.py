@@ -51,9 +51,17 @@ def close_others(kept: int) -> None:
 
 
 def close_all_but(*kept: int) -> None:
-    """Close all descriptors except these and the three streams, because the zygote has channels of other processes."""
+    """Close all descriptors except these, because the zygote has channels of other processes.
+
+    Standard streams become /dev/null instead. Those of the zygote are the agent's, and a program of a statement could
+    take them from a process that it may trace (`pidfd_getfd`).
+    """
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in {*range(_STREAMS)}.difference(kept):
+        os.dup2(null, standard)
     highest = max(open_descriptors(), default=0)
-    for low, high in zip((_STREAMS - 1, *sorted(kept)), (*sorted(kept), highest + 2), strict=True):
+    others = sorted({*kept}.difference(range(_STREAMS)))
+    for low, high in zip((_STREAMS - 1, *others), (*others, highest + 2), strict=True):
         os.closerange(low + 1, high)
 
 

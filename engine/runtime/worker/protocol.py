@@ -29,7 +29,7 @@ class Fork(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     cwd: str
     directories: tuple[str, ...]
     confined: bool
-    kept_out: str
+    kept_out: tuple[str, ...]
     servers: dict[str, str]
     import_paths: tuple[str, ...]
     variables: dict[str, str]

@@ -179,7 +179,7 @@ def _place(stdout: int, stderr: int, *sockets: int) -> tuple[tuple[int, int], li
         fcntl.fcntl(stderr, fcntl.F_DUPFD_CLOEXEC, floor),
     )
     output.replace(spares)
-    close_all_but(*spares, *placed)
+    close_all_but(0, 1, 2, *spares, *placed)
     return spares, [socket.socket(fileno=each) for each in placed]
 
 
@@ -240,8 +240,8 @@ def serve(
     interrupts = SignalInterrupts(channel.stopping)
     # An interrupt may come before the first statement; Python's own handler would raise it anywhere.
     interrupts.install()
-    if fork.confined and fork.kept_out:
-        keep_out(fork.kept_out)
+    for place in fork.kept_out if fork.confined else ():
+        keep_out(place)
     # Before the code that takes Python's present functions as the original ones.
     guard = OutsideGuard(
         own_process=True, turn_off=executor.turn_off, scratch=fork.domain.scratch if fork.domain else ""
