@@ -241,8 +241,11 @@ def _check_chosen(
     if not isinstance(newest, OthersWrote):
         return
     named = (*((row.cwd,) if cwd is None else ()), *(row.directories if directories is None else ()))
-    here = os.path.realpath(cwd or ".")
-    beyond = [path for path in named if not is_inside(os.path.realpath(path), (here,))]
+    try:
+        here = (os.path.realpath(cwd or "."),)
+    except FileNotFoundError:  # the directory in which the program was started is gone
+        here = ()
+    beyond = [path for path in named if not is_inside(os.path.realpath(path), here)]
     if beyond:
         raise InvalidRequestError(
             f"session {session_id} was imported, and only its file names the directory {printable(beyond[0])};"

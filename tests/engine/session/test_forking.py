@@ -193,6 +193,21 @@ async def imported(folder: Path, cwd: str, directories: list[str], store: Memory
     import_lines(store, io.BytesIO(b"".join([json.dumps(fields).encode() + b"\n", *lines])), "it", NEW)
 
 
+async def test_an_import_is_refused_where_the_working_directory_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, gone = tmp_path / "project", tmp_path / "gone"
+    project.mkdir()
+    gone.mkdir()
+    store = MemoryStore(FixedClock())
+    await imported(tmp_path, str(project), [], store)
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    async with sessions_of(tmp_path / "here", store) as sessions:
+        with pytest.raises(InvalidRequestError, match="only its file names the directory"):
+            await sessions.load(NEW)
+
+
 @pytest.mark.parametrize(("cwd", "directories"), [("/", []), ("{}", ["/"]), ("{}", ["{}/inner", "/etc"])])
 async def test_only_somebody_here_says_that_it_works_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cwd: str, directories: list[str]
