@@ -43,6 +43,7 @@ from .control_channel import (
     pipe,
     record_pair,
     socket_pair,
+    start_of,
 )
 from .environment import EnvironmentSpec
 from .programs import worker_variables
@@ -364,7 +365,9 @@ class WorkerConnection(Connection):
                 connection = cls(zygote, control[0], worker[0], readers, handover[0], reader)
                 ours.pop_all()
                 ours.callback(connection.close)
-                connection._control.begin(connection._fork_request(spec))
+                request = connection._fork_request(spec)
+                connection._outbox.post(frame(request))
+                connection._control.begin(start_of(request))
             except (OSError, ProtocolError) as error:
                 raise EnvironmentUnavailableError(f"the request for a worker failed: {error}") from error
             ours.pop_all()

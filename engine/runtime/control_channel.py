@@ -43,6 +43,7 @@ from .worker.protocol import (
     Interrupt,
     Interrupted,
     Kill,
+    Start,
     Watch,
 )
 from .zygote import Zygote
@@ -88,8 +89,8 @@ class ControlChannel:
     def fileno(self) -> int:
         return self._connection.fileno()
 
-    def begin(self, request: Fork | Execute | Adopt) -> None:
-        """Request the process. Raises FrameTooLargeError with nothing sent."""
+    def begin(self, request: Start | Adopt) -> None:
+        """Request the process."""
         self._outbox.post(frame(request))
 
     def interrupt(self) -> None:
@@ -153,6 +154,11 @@ class ControlChannel:
         if self.death is None:
             self._zygote.sweep(self._brand)
             self.death = Death(f"{self._who} died together with its parent", again=not self.forked)
+
+
+def start_of(request: Fork | Execute) -> Start:
+    """What the zygote may know of the request."""
+    return Start(is_keeper=isinstance(request, Execute), data_bytes=request.data_bytes, domain=request.domain)
 
 
 class Outbox:

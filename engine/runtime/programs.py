@@ -32,11 +32,11 @@ from ..core.programs import CommandOutcome, CommandOutput, CommandRequest, Serve
 from ..core.text import without_last_word
 from ..files.safe_open import trusted_paths
 from ..log.statements import OutputSink
-from .control_channel import DEATH_SECONDS, ControlChannel, Parent, pipe, socket_pair
+from .control_channel import DEATH_SECONDS, ControlChannel, Outbox, Parent, pipe, socket_pair, start_of
 from .environment import EnvironmentSpec
 from .system.descriptors import widen
 from .system.waiting import READABLE, Poller
-from .worker.framing import FrameBuffer, FrameTooLargeError, from_keeper
+from .worker.framing import FrameBuffer, FrameTooLargeError, frame, from_keeper
 from .worker.processes.memory import LOOK_SECONDS
 from .worker.protocol import Execute, Finished, FromKeeper, NotStarted
 
@@ -291,6 +291,7 @@ class ForkedProgram:
         self._zygote = zygote
         self._control = ControlChannel(zygote, control, self.poller, "the program")
         self._report = report
+        self._outbox = Outbox(report, self.poller)
         self._frames = FrameBuffer()
 
     @classmethod
@@ -318,6 +319,10 @@ class ForkedProgram:
 
     @classmethod
     def _start(cls, zygote: Parent, asked: Execute, stdin: tuple[int, ...]) -> ForkedProgram:
+        try:
+            request = frame(asked)
+        except FrameTooLargeError as error:
+            raise ValueError(f"the program and its input are too long to send: {error}") from None
         zygote.ensure()
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
             try:
@@ -330,9 +335,8 @@ class ForkedProgram:
                 program = cls(zygote, control[0], report[0], [reader for reader, _ in pipes])
                 ours.pop_all()
                 ours.callback(program.close)
-                program._control.begin(asked)
-            except FrameTooLargeError as error:
-                raise ValueError(f"the program and its input are too long to send: {error}") from None
+                program._post(request)
+                program._control.begin(start_of(asked))
             except OSError as error:
                 raise EnvironmentUnavailableError(f"the request for a program failed: {error}") from error
             ours.pop_all()
@@ -340,9 +344,18 @@ class ForkedProgram:
 
     def serve(self, descriptor: int, events: int) -> None:
         """Handle an event of another descriptor than the pipes; set `ended` at the end of the program."""
+        if descriptor == self._report.fileno():
+            self._post()
+            return
         self._control.serve(events)
         if self._control.death is not None and self.ended is None:
             self.ended = self._end(self._control.death.reason)
+
+    def _post(self, data: bytes = b"") -> None:
+        """Send the request, or the rest of it. Its report is read at the end."""
+        self._outbox.post(data)
+        if not self._outbox.waiting:
+            self._outbox.stop_reading()
 
     def interrupt(self) -> None:
         """Send SIGTERM to the program's group."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,7 @@ from typing import Final
 import psutil
 import pytest
 
+from tests.support import mcp_server
 from tests.support.agents import Agent
 from tests.support.scripts import last_value
 
@@ -58,6 +60,19 @@ import subprocess
 subprocess.run(f"cat /proc/*/environ | tr '\\\\0' '\\\\n' | grep -c '={key}$'", shell=True, capture_output=True).stdout
 """
 
+IN_OWN_MEMORY = r"""
+import re
+def found():
+    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
+        for line in maps:
+            start, end = (int(part, 16) for part in line.split()[0].split("-"))
+            if line.split()[1].startswith("rw"):
+                memory.seek(start)
+                yield from re.findall(rb"(?:sk|of)-planted-[0-9]{10}abcdef", memory.read(end - start) or b"")
+mine = b"-".join((b"of", b"planted", b"0123456789abcdef"))
+"""
+"""What looks like the key (that of the test's own is the proof that the search works)."""
+
 AS_NOBODY: Final = (
     *("setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"),
     *(
@@ -96,6 +111,18 @@ def test_no_statement_or_program_finds_keys_in_processes(tmp_path: Path, user: S
         assert last_value(agent) == repr(b"0\n")
         shown = Path(f"/proc/{host.pid}/environ").read_bytes() if os.geteuid() == 0 else b""
         assert shown.strip(b"\0") == b""
+
+
+@pytest.mark.parametrize("user", [USERS[0], *(pytest.param(user, marks=pytest.mark.slow) for user in USERS[1:])])
+def test_no_statement_remembers_what_a_server_was_given(tmp_path: Path, user: Sequence[str]) -> None:
+    with agent_of(tmp_path, user) as agent:
+        agent.initialize()
+        given = {"command": sys.executable, "args": ["-S", mcp_server.__file__]}
+        servers = [{"name": "test", **given, "env": [{"name": "SERVICE_TOKEN", "value": KEY}]}]
+        session = agent.call("session/new", {"cwd": str(tmp_path), "mcpServers": servers})["sessionId"]
+        agent.prompt(session, IN_OWN_MEMORY)
+        assert agent.prompt(session, "sorted({each[:2] for each in found()})") == "end_turn"
+        assert last_value(agent) == "[b'of']"
 
 
 @pytest.mark.slow

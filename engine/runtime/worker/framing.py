@@ -7,6 +7,7 @@ messages only in `control_channel.MessageReader`.
 
 from __future__ import annotations
 
+import os
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +15,16 @@ import msgspec
 from ...core.plain_data import clean
 from ...log.events import Event
 from ...log.events.codec import encode as encode_event
-from .protocol import FromCheckpoint, FromKeeper, FromWorker, FromZygote, ReplayStep, ToWorker, ToZygote
+from .protocol import (
+    FromCheckpoint,
+    FromKeeper,
+    FromWorker,
+    FromZygote,
+    ReplayStep,
+    ToForked,
+    ToWorker,
+    ToZygote,
+)
 
 MAX_FRAME: Final = 80 << 20
 """The largest body of a frame in bytes, in either direction: 64 MiB of content and its metadata."""
@@ -32,7 +42,7 @@ class FrameTooLargeError(ProtocolError):
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
-def frame(message: ToZygote | FromZygote | FromKeeper | FromCheckpoint | ToWorker | FromWorker) -> bytes:
+def frame(message: ToZygote | ToForked | FromZygote | FromKeeper | FromCheckpoint | ToWorker | FromWorker) -> bytes:
     """The message as bytes to send, with text and numbers cleaned that cannot be encoded.
 
     Raises:
@@ -102,6 +112,7 @@ def decoder_of(messages: Any) -> msgspec.msgpack.Decoder[Any]:
 
 
 _TO_ZYGOTE: Final = decoder_of(ToZygote)
+_TO_FORKED: Final = decoder_of(ToForked)
 _FROM_ZYGOTE: Final = decoder_of(FromZygote)
 _FROM_KEEPER: Final = decoder_of(FromKeeper)
 _TO_WORKER: Final = decoder_of(ToWorker)
@@ -119,6 +130,29 @@ def decode(decoder: msgspec.msgpack.Decoder[Any], body: bytes) -> Any:
 def to_zygote(body: bytes) -> ToZygote:
     """Decode a message to the zygote. Raises ProtocolError, like the next functions."""
     return decode(_TO_ZYGOTE, body)
+
+
+def to_forked(body: bytes) -> ToForked:
+    return decode(_TO_FORKED, body)
+
+
+def received(connection: int) -> ToForked:
+    """Wait for the first message on a forked process's own socket, and read nothing of what follows it.
+
+    Raises:
+        EOFError: the host is gone.
+        ProtocolError: it is not such a message.
+    """
+    return to_forked(_read(connection, int.from_bytes(_read(connection, _PREFIX), "little")))
+
+
+def _read(connection: int, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        if not (piece := os.read(connection, size - len(data))):
+            raise EOFError("the host is gone")
+        data += piece
+    return bytes(data)
 
 
 def from_zygote(body: bytes) -> FromZygote:

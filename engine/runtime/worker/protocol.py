@@ -22,41 +22,27 @@ from ...log.statements import UpdatePayload, Want
 # --- host to zygote, on the control channel of one worker ------------------------------------------------------------
 
 
-class Fork(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """The first message on a control channel: start a worker. Sizes in bytes; `kept_out`, `servers` and
-    `domain` as in `EnvironmentSpec`."""
+class Start(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """The first message on a control channel: start a worker, or the keeper of a program.
 
-    cwd: str
-    directories: tuple[str, ...]
-    confined: bool
-    kept_out: tuple[str, ...]
-    servers: dict[str, str]
-    import_paths: tuple[str, ...]
-    variables: dict[str, str]
-    data_bytes: int
-    open_files: int
-    allow_sudo: bool = False
-    domain: Domain | None = None
-
-
-class Execute(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Another first message on a control channel: start the keeper of a program. Sizes in bytes.
-
-    With a `directory`, a device and an inode, `cwd` must lead there without links. If `stdin` is None, its descriptor
-    was sent with those of the keeper. With a `domain` the program starts only if its layers are active
-    (`domain.is_held`).
+    What it shall do, a `Fork` or an `Execute`, is sent on its own socket. The zygote must not know that: all processes
+    inherit its memory, and programs have secrets in their arguments, variables and input. Size in bytes.
     """
 
-    argv: tuple[bytes, ...]
-    cwd: bytes
-    variables: dict[str, str]
-    stdin: bytes | None
-    merged: bool
-    directory: tuple[int, int] | None = None
+    is_keeper: bool
     data_bytes: int
-    open_files: int
-    allow_sudo: bool = False
     domain: Domain | None = None
+
+
+class Adopt(msgspec.Struct, frozen=True, tag=True):
+    """Another first message on a control channel: expect a copy of a worker, which reports on the socket sent with it.
+
+    Then it is treated like a forked process in that domain. One that `pauses` starts nothing. Size in bytes.
+    """
+
+    data_bytes: int
+    domain: Domain | None = None
+    pauses: bool = False
 
 
 class Interrupt(msgspec.Struct, frozen=True, tag=True):
@@ -76,18 +62,48 @@ class Watch(msgspec.Struct, frozen=True, tag=True):
     on: bool
 
 
-class Adopt(msgspec.Struct, frozen=True, tag=True):
-    """Another first message on a control channel: expect a copy of a worker, which reports on the socket sent with it.
+ToZygote = Start | Adopt | Interrupt | Kill | Watch
 
-    Then it is treated like a forked process in that domain. One that `pauses` starts nothing. Size in bytes.
+# --- host to a forked process, the first message on its own socket ---------------------------------------------------
+
+
+class Fork(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """Become a worker. Sizes in bytes; `kept_out`, `servers` and `domain` as in `EnvironmentSpec`."""
+
+    cwd: str
+    directories: tuple[str, ...]
+    confined: bool
+    kept_out: tuple[str, ...]
+    servers: dict[str, str]
+    import_paths: tuple[str, ...]
+    variables: dict[str, str]
+    data_bytes: int
+    open_files: int
+    allow_sudo: bool = False
+    domain: Domain | None = None
+
+
+class Execute(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """Become the keeper of this program. Sizes in bytes.
+
+    With a `directory`, a device and an inode, `cwd` must lead there without links. If `stdin` is None, its descriptor
+    was sent with those of the keeper. With a `domain` the program starts only if its layers are active
+    (`domain.is_held`).
     """
 
+    argv: tuple[bytes, ...]
+    cwd: bytes
+    variables: dict[str, str]
+    stdin: bytes | None
+    merged: bool
+    directory: tuple[int, int] | None = None
     data_bytes: int
+    open_files: int
+    allow_sudo: bool = False
     domain: Domain | None = None
-    pauses: bool = False
 
 
-ToZygote = Fork | Execute | Adopt | Interrupt | Kill | Watch
+ToForked = Fork | Execute
 
 # --- zygote to host --------------------------------------------------------------------------------------------------
 

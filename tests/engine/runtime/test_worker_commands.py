@@ -91,7 +91,7 @@ async def test_a_program_whose_processes_hold_too_much_memory_is_ended(tmp_path:
         outcome = await b.command(f"{sys.executable} -S -c '{fill}; time.sleep(60)'")
         assert (outcome.code, outcome.signal, outcome.timed_out) == (None, None, False)
         assert outcome.reason.startswith("the program and its processes used 0.")
-        assert "GB of memory, more than the 0.31 GB allowed" in outcome.reason
+        assert "GB of memory, more than the limit of 0.31 GB" in outcome.reason
         assert await b.value("kept") == "1"
 
 

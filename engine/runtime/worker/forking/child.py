@@ -48,7 +48,7 @@ from ...system.process_table import children_of
 from ...system.processes import ProcessHandle
 from ..boot import CONTINUES
 from ..channel import Channel
-from ..framing import FrameBuffer, frame, to_zygote
+from ..framing import frame, received
 from ..guarding.guard import OutsideGuard
 from ..handles.outlines import Outlines
 from ..interpreter import Interpreter, Request
@@ -70,10 +70,8 @@ _RESERVED: Final = 8
 _EXIT_SETUP: Final = 70
 
 
-def become_worker(
-    request: Fork, parent: int, worker_socket: int, stdout: int, stderr: int, handover: int, outlines: int
-) -> NoReturn:
-    """Turn this forked process into a worker, which leaves only by `os._exit`."""
+def become_worker(parent: int, worker_socket: int, stdout: int, stderr: int, handover: int, outlines: int) -> NoReturn:
+    """Turn this forked process into the worker that the host describes on its socket; leaves only by `os._exit`."""
     channel = None
     own_process.take_place()
     try:
@@ -81,6 +79,8 @@ def become_worker(
         become_subreaper()
         if not die_with_parent(signal.SIGKILL, parent):
             os._exit(_EXIT_SETUP)
+        request = received(worker_socket)
+        assert isinstance(request, Fork)
         set_limits(request.data_bytes, request.open_files)
         before = () if request.domain is None else starter(request.domain)
         if before or not FORKS_MAY_DO_ANYTHING:
@@ -148,13 +148,11 @@ def continue_worker(given: int) -> NoReturn:
     own_process.take_place()
     with open(given, "rb", closefd=False) as file:
         is_in_sandbox, worker_socket, stdout, stderr, handover, outlines = map(int, file.readline().split())
-        frames = FrameBuffer()
-        frames.feed(file.read())
-    close_memory_file(given)
+        os.lseek(given, file.tell(), os.SEEK_SET)
     channel = None
     try:
-        body = frames.next()
-        request = to_zygote(body or b"")
+        request = received(given)
+        close_memory_file(given)
         assert isinstance(request, Fork)
         spares, (asks, copies, channel) = _place(stdout, stderr, outlines, handover, worker_socket)
         layers = STARTED_IN if is_in_sandbox else _confine(request)

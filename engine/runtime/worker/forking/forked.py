@@ -22,7 +22,7 @@ from ...system.process_table import is_below
 from ...system.waiting import READABLE, Poller
 from ..framing import FrameBuffer, frame
 from ..processes import program
-from ..protocol import Adopt, Died, Execute, Fork, Forked, FromZygote
+from ..protocol import Adopt, Died, Forked, FromZygote, Start
 from ..writes import opening
 from . import child
 
@@ -94,35 +94,35 @@ class ForkedProcess:
             os.close(descriptor)
         self.passed = []
 
-    def fork(self, request: Fork | Execute) -> None:
+    def fork(self, request: Start) -> None:
         """Start the process, unless it was started before, and tell the host."""
         if self.pid is not None or not self.passed:
             return
         parent = os.getpid()
         if request.domain is not None:
             prepare(request.domain)
-            if isinstance(request, Fork):
+            if not request.is_keeper:
                 opening.prepare()
         try:
             with contextlib.ExitStack() as given:
-                outlines = given.enter_context(self.ask_outlines()).fileno() if isinstance(request, Fork) else -1
-                pid = fork(lambda: self._become(request, parent, outlines))
+                outlines = -1 if request.is_keeper else given.enter_context(self.ask_outlines()).fileno()
+                pid = fork(lambda: self._become(parent, outlines))
         except OSError as error:
             self.say(Died(-1, f"fork failed: {error}"))
             self.forget()
             return
         self.pid, self.limit, self.domain = pid, request.data_bytes, request.domain
-        self.who = "the statement" if isinstance(request, Fork) else "the program"
+        self.who = "the program" if request.is_keeper else "the statement"
         self.forget()
         self.say_forked(pid)
 
-    def _become(self, request: Fork | Execute, parent: int, outlines: int) -> NoReturn:
+    def _become(self, parent: int, outlines: int) -> NoReturn:
         """Run the forked process; does not return."""
-        if isinstance(request, Fork):
+        if outlines >= 0:
             connection, stdout, stderr, handover = self.passed
-            child.become_worker(request, parent, connection, stdout, stderr, handover, outlines)
+            child.become_worker(parent, connection, stdout, stderr, handover, outlines)
         connection, stdout, stderr, *stdin = self.passed
-        program.become_keeper(request, parent, connection, stdout, stderr, *stdin)
+        program.become_keeper(parent, connection, stdout, stderr, *stdin)
 
 
 def said_by(connection: socket.socket) -> int:

@@ -38,7 +38,7 @@ from ..framing import ProtocolError, to_zygote
 from ..processes.ending import end_all, end_all_but, end_alone, end_below, end_left_behind, end_left_in, end_tree
 from ..processes.memory import Watch as MemoryWatch
 from ..processes.memory import is_full
-from ..protocol import Adopt, Died, Execute, Fork, Interrupt, Interrupted, Kill, ToZygote, Watch
+from ..protocol import Adopt, Died, Interrupt, Interrupted, Kill, Start, ToZygote, Watch
 from . import realm
 from .forked import ExpectedCopies, ForkedProcess, readable
 from .outlining import Parsers
@@ -86,7 +86,7 @@ class ZygoteLoop:
         self._processes: dict[int, ForkedProcess] = {}
         self._copies = ExpectedCopies(self._poll)
         self._still = Stillness(self._poll)
-        self._queued: dict[ForkedProcess, Fork | Execute] = {}
+        self._queued: dict[ForkedProcess, Start] = {}
         """Processes to start when the others are no longer stopped."""
         self._parsers = Parsers(self._poll)
         self._wake_read, wake_write = socket.socketpair()
@@ -285,7 +285,7 @@ class ZygoteLoop:
 
     def _handle(self, process: ForkedProcess, message: ToZygote) -> None:
         match message:
-            case Fork() | Execute():
+            case Start():
                 self._start(process, message)
             case Adopt():
                 process.adopt_with(message)
@@ -302,7 +302,7 @@ class ZygoteLoop:
                 elif process.pid is not None:
                     self._memory.rest(process.pid, process.limit, process.domain)
 
-    def _start(self, process: ForkedProcess, request: Fork | Execute) -> None:
+    def _start(self, process: ForkedProcess, request: Start) -> None:
         """Fork the process; later, if all others are stopped now."""
         if self._still:
             self._queued.setdefault(process, request)

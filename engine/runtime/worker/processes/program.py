@@ -25,7 +25,7 @@ from ....files.safe_open import same_directory
 from ...sandbox.entering import enter, give_up_reading_others, starter
 from ...system.descriptors import close_all_but, memory_file
 from ...system.own_process import ADOPTS_ORPHANS, become_subreaper, die_with_parent
-from ..framing import frame
+from ..framing import frame, received
 from ..protocol import Execute, Finished, FromKeeper, NotStarted
 from .ending import end_below, end_left_in
 from .memory import set_limits
@@ -34,13 +34,11 @@ _EXIT_SETUP: Final = 70
 _WAITED_FOR: Final = (signal.SIGCHLD, signal.SIGINT)
 
 
-def become_keeper(
-    request: Execute, parent: int, report: int, stdout: int, stderr: int, stdin: int | None = None
-) -> NoReturn:
+def become_keeper(parent: int, report: int, stdout: int, stderr: int, stdin: int | None = None) -> NoReturn:
     """Turn this forked process into the keeper of a program; leaves only by `os._exit`.
 
-    An interrupt sends SIGTERM to the program's group. Reports `Finished` or `NotStarted` on the socket `report`.
-    Without `stdin` the program reads the input of the request.
+    The host sends the request on the socket `report`, on which the keeper reports `Finished` or `NotStarted` later. An
+    interrupt sends SIGTERM to the program's group. Without `stdin` the program reads the input of the request.
     """
     # Signals are blocked until `_wait` waits for them, so none is lost and none runs a handler.
     signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
@@ -52,6 +50,8 @@ def become_keeper(
         if not die_with_parent(signal.SIGKILL, parent):
             os._exit(_EXIT_SETUP)
         close_all_but(*(descriptor for descriptor in (report, stdout, stderr, stdin) if descriptor is not None))
+        request = received(report)
+        assert isinstance(request, Execute)
         set_limits(request.data_bytes, request.open_files)
         before = _confine(request)
         stdin = _file_of(request.stdin or b"") if stdin is None else stdin
