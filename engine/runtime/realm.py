@@ -34,7 +34,7 @@ from .system.descriptors import name_senders, receive_named
 from .system.process_table import children_of, may_be_woken, stat_of, threads_of
 from .system.processes import ProcessHandle
 from .worker.forking.realm import STAND_STILL, STILL
-from .zygote import Zygote
+from .zygote import KEPT_VARIABLES, Zygote
 
 _STILL_SECONDS: Final = 5.0
 _TURNS: Final[WeakKeyDictionary[Zygote, Turns]] = WeakKeyDictionary()
@@ -320,7 +320,8 @@ class Holding:
             try:
                 with anyio.fail_after(_HOLD_SECONDS):
                     text = json.dumps(wanted).encode()
-                    done = await anyio.run_process(command, input=text, check=False, pass_fds=passed)
+                    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+                    done = await anyio.run_process(command, input=text, env=kept, check=False, pass_fds=passed)
             except (OSError, TimeoutError) as error:
                 raise EnvironmentUnavailableError(f"{_STAY_WRITABLE}: {error}") from None
             finally:
