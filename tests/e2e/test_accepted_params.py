@@ -64,6 +64,10 @@ class Version(NamedTuple):
     document: dict[str, Any]
     known: dict[str, Any]
 
+    def methods(self) -> list[str]:
+        """The methods, without making their cases, which takes a second."""
+        return sorted(self.document["$defs"][name]["x-method"] for name in self.names)
+
     def cases(self) -> list[Case]:
         """Everything that is accepted."""
         known = {**KNOWN, **self.known}
@@ -194,7 +198,7 @@ def test_sample_of_all_that_is_accepted(tmp_path: Path, folder: Path, version: V
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "method"),
-    [(version, method) for version in VERSIONS for method in sorted({case.method for case in version.cases()})],
+    [(version, method) for version in VERSIONS for method in version.methods()],
     ids=str,
 )
 def test_all_that_is_accepted(tmp_path: Path, folder: Path, version: Version, method: str) -> None:
