@@ -28,6 +28,17 @@ _GIT_OF_USER: Final = "git runs programs named in this file, in every repository
 
 _MISE: Final = "mise runs the hooks of this file in each shell that enters the directory"
 _SHIMS: Final = "rustup, asdf and similar tools read here which program runs as `cargo` or `node` in the directory"
+_LEFTHOOK: Final = "lefthook runs the programs named here as git hooks"
+_OF_LEFTHOOK: Final = (
+    *(
+        f"{lead}lefthook{local}.{suffix}"
+        for lead in ("", ".", ".config/")
+        for local in ("", "-local")
+        for suffix in ("yml", "yaml", "toml", "json", "jsonc")
+    ),
+    *(".lefthook", ".lefthook-local"),
+)
+"""The files that lefthook reads (lefthook.dev, "Config file name"), and its directories of scripts."""
 _MERCURIAL: Final = "Mercurial runs hooks and programs named in this file, or finds its configuration by it"
 _NPX: Final = "npm, npx and similar tools run code named in this file, even when they start an MCP server"
 _PROVIDERS: Final = "libraries of model providers read here which programs to run and where to send keys"
@@ -76,10 +87,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(".husky", "git runs the scripts in this directory as hooks"),
     Row(".githooks", "git runs the scripts in this directory as hooks, if `core.hooksPath` names it"),
     Row(".pre-commit-config.yaml", "pre-commit runs the programs named in this file at each commit"),
-    Row("lefthook.yml", "lefthook runs the programs named in this file as git hooks"),
-    Row(".lefthook.yml", "lefthook runs the programs named in this file as git hooks"),
-    Row("lefthook.yaml", "lefthook runs the programs named in this file as git hooks"),
-    Row(".lefthook.yaml", "lefthook runs the programs named in this file as git hooks"),
+    *(Row(name, _LEFTHOOK) for name in _OF_LEFTHOOK),
     *(Row(f".hg/{name}", _MERCURIAL) for name in ("hgrc", "hgrc-not-shared", "sharedpath")),
     *(
         Row(name, _NPX)
@@ -124,6 +132,17 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(".cursor", "Cursor starts the MCP servers and hooks named in this file"),
     Row(".gemini", "Gemini CLI starts the MCP servers named in its settings"),
     Row(".codex", "Codex starts the MCP servers named in its settings"),
+    *(
+        Row(name, "OpenCode loads plugins and starts the MCP servers named here")
+        for name in (".opencode", "opencode.json", "opencode.jsonc")
+    ),
+    Row(".qwen", "Qwen Code starts the MCP servers named in its settings"),
+    Row(".kiro", "Kiro starts the MCP servers and hooks named in its settings"),
+    Row(".windsurf", "Windsurf runs the hooks named in its settings"),
+    *(
+        Row(name, "Copilot runs the hooks and starts the MCP servers named here")
+        for name in (".github/hooks", ".copilot")
+    ),
 )
 BY_VARIABLE: Final = {
     **dict.fromkeys(("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_API_CERTIFICATE_CONFIG", "CLOUDSDK_CONFIG"), _PROVIDERS),
