@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncGenerator, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, Callable, MutableMapping, Sequence
 from functools import partial
 from inspect import signature
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urljoin
 
 import anyio
 import httpx2
@@ -247,10 +248,15 @@ def _words(error: Exception) -> str:
 # --- connections -----------------------------------------------------------------------------------------------------
 
 
-def _watched(stall: float) -> httpx2.AsyncClient:
-    """Return connections whose answers fail once they bring nothing for so many seconds."""
+def _watched(stall: float, redirects: Callable[[str], None]) -> httpx2.AsyncClient:
+    """Return connections whose answers fail once they bring nothing for so many seconds.
+
+    They report to `redirects` for each response where it redirects, "" for nowhere.
+    """
 
     async def watch(response: httpx2.Response) -> None:
+        is_redirect = response.has_redirect_location
+        redirects(urljoin(str(response.url), response.headers["location"]) if is_redirect else "")
         if isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _WatchedStream(response.stream, stall, response.request)
 
@@ -303,7 +309,9 @@ class ProviderClient:
         self._route = route
         self._key = key
         self._patience = patience
-        self._http = _watched(patience.stall)
+        self._http = _watched(patience.stall, self._note_redirect)
+        self._redirected = ""
+        """Where the server redirected the last request, which is not followed: it has the key and the conversation."""
         self._provider = route.provider
         self._summarizes = True
         """Whether the provider may summarize its thinking for this account."""
@@ -375,7 +383,14 @@ class ProviderClient:
             pass
         await self._http.aclose()
 
+    def _note_redirect(self, url: str) -> None:
+        self._redirected = url
+
     def _failure(self, error: Exception, prompt: Prompt) -> ProviderFailure:
+        if self._redirected:
+            place = cut_line(address_shown(self._redirected) or "another address", _LONGEST)
+            words = f"{self._server} redirects to {place}; redirects are not followed, so set that address"
+            return ProviderFailure(ModelUnusableError(words))
         if self._summarizes and isinstance(error, ModelHTTPError) and _NO_SUMMARY in _words(error).lower():
             self._summarizes = False  # some accounts get no summaries of thinking
             return ProviderFailure(ModelError(f"{self._server}: {_words(error)}"), transient=True)

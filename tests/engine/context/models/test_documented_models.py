@@ -6,7 +6,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import pytest
@@ -93,8 +93,8 @@ def _answering_for_all(server: LlmServer, monkeypatch: pytest.MonkeyPatch) -> li
         called.append(str(request.url))
         request.url = httpx2.URL(server.url).copy_with(raw_path=request.url.raw_path)
 
-    def leading(stall: float) -> httpx2.AsyncClient:
-        client = watched(stall)
+    def leading(*how: Any) -> httpx2.AsyncClient:
+        client = watched(*how)
         client.event_hooks = {**client.event_hooks, "request": [*client.event_hooks["request"], lead]}
         return client
 

@@ -246,6 +246,17 @@ async def test_a_refused_key_names_the_variable_and_not_the_key(
     assert len(server.asked) == 1
 
 
+@pytest.mark.parametrize("spec", [CHAT, RESPONSES, CLAUDE, GEMINI, "mistral:mistral-large-latest"])
+async def test_a_redirect_is_named_and_not_followed(server: LlmServer, spec: str) -> None:
+    with llm_server() as other:
+        place = other.url.replace("127.0.0.1", "me:secret@localhost")
+        server.answers += [Answer(307, headers={"Location": f"{place}/v2?token=secret", "Content-Length": "0"})]
+        with pytest.raises(ModelError, match=r" redirects to http://localhost:\d+/v2; .*not followed") as raised:
+            await replied(spec, "hi")
+        assert "secret" not in str(raised.value)
+        assert (len(server.asked), other.asked) == (1, [])
+
+
 async def test_gemini_says_a_bad_key_in_its_own_way(server: LlmServer) -> None:
     details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]
     server.answers += [error(400, "API key not valid", status="INVALID_ARGUMENT", code=400, details=details)]
