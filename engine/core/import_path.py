@@ -1,4 +1,4 @@
-"""Which directories of the import path this program loads its own modules from. Imports the standard library alone.
+"""Where this program finds its own modules, and programs that it starts by name. Imports the standard library alone.
 
 Statements may write the working directory, those of PYTHONPATH, and those that a `.pth` file adds, such as the `src` of
 a project. A module that is imported from there during a session would run outside the sandbox. Used at the start of
@@ -14,6 +14,9 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Final
 
+SYSTEM_PATH: Final = "/usr/local/bin:/usr/bin:/bin:/snap/bin"
+"""Where libraries in this program find what they start by name. A statement may have written a program into other
+directories of the user's PATH, such as that of an activated environment."""
 _HOME: Final = Path(__file__).resolve().parents[2]
 _NEEDED: Final = (
     *("engine", "acp_adapter", "conformance", "mcp_tools", "session_page"),

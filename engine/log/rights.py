@@ -65,15 +65,14 @@ class Domains:
     def reset(self) -> None:
         """Start over; for the log alone, when another path becomes active."""
         self._entered: list[DomainEntered] = []
-        self._answers: dict[ToolCallId, PermissionOutcome] = {}
+        self._answers: dict[ToolCallId, PermissionAnswered] = {}
 
     def apply(self, event: Event) -> None:
         match event:
             case DomainEntered():
                 self._entered.append(event)
-            case PermissionAnswered(tool_call_id=call, outcome=outcome) if self._entered:
-                if call == self._entered[-1].call:
-                    self._answers[call] = outcome
+            case PermissionAnswered(tool_call_id=call) if self._entered and call == self._entered[-1].call:
+                self._answers[call] = event
             case _:
                 pass
 
@@ -87,7 +86,12 @@ class Domains:
     def asks(self) -> bool:
         """Whether a question is open: may earlier statements run again with the rights that were entered last?"""
         latest = self.latest
-        return latest is not None and bool(latest.statements) and self._answers.get(latest.call) not in _DECIDED
+        return latest is not None and bool(latest.statements) and self._answer_to(latest) not in _DECIDED
+
+    def _answer_to(self, entered: DomainEntered) -> PermissionOutcome | None:
+        """Return the user's answer in this session. One in an imported log may name any question, also a later one."""
+        answer = self._answers.get(entered.call)
+        return None if answer is None or answer.seq <= self._facts.imported_at else answer.outcome
 
     def allows(self, seq: int, rights: Rights) -> bool:
         """Return whether what ran at that position may run again with these rights."""
@@ -106,7 +110,7 @@ class Domains:
         else:
             yield rights_of(before[-1]) if before else UNHELD
         for event in self._entered:
-            if event.seq > max(seq, imported) and self._answers.get(event.call) == "allowed":
+            if event.seq > max(seq, imported) and self._answer_to(event) == "allowed":
                 yield rights_of(event)
 
 

@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
+from ..core.import_path import SYSTEM_PATH
 from .system.own_process import become_unreadable
 from .system.process_table import read
 
@@ -40,6 +41,15 @@ def withhold_variables(names: Iterable[str]) -> None:
     for name in names:
         with contextlib.suppress(OSError, ValueError):
             os.unsetenv(name)
+
+
+def find_only_installed_programs() -> None:
+    """Let libraries in this process, and what they start, find no program that a statement may have written.
+
+    Libraries start programs by name: OpenAI's `uname`, Google's `gcloud`, ctypes a compiler. Callers keep the user's
+    `PATH` for programs of statements.
+    """
+    os.environ["PATH"] = SYSTEM_PATH
 
 
 def _empty_environment_block() -> None:

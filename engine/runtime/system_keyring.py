@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from ..core.errors import KeyringError
-from ..core.import_path import own_import_path
+from ..core.import_path import SYSTEM_PATH, own_import_path
 from ..core.settings import SERVED
 from ..log.redaction import Redactor
 from ..log.secrets import allowed_variables
@@ -69,7 +69,8 @@ class SystemKeyring:
             for name, value in self._environ.items()
             if name in _KEPT or (is_own and name.startswith(_PROPERTIES))
         }
-        variables = {**allowed_variables(self._environ), **kept}
+        # The keyring's modules start programs by name, such as a compiler (`ctypes.util`) and `gpg`.
+        variables = {**allowed_variables(self._environ), **kept, "PATH": SYSTEM_PATH}
         places = (*self._path, *own_import_path(sys.path, os.environ.get("PYTHONPATH", "")))
         command = (sys.executable, "-S", "-s", "-P", "-X", "utf8", _CHILD, sys.prefix, sys.exec_prefix, *places)
         try:

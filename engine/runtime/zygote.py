@@ -28,6 +28,8 @@ _INHERITED: Final = 3
 _LEAVE_SECONDS: Final = 2.0
 KEPT_VARIABLES: Final = ("LD_LIBRARY_PATH",)
 """Variables that an interpreter may need to start. Workers cannot read the rest of the host's environment."""
+_AGENT: Final = "SSH_AUTH_SOCK"
+"""The path of a socket that the sandbox covers (`sandbox.sockets`). Workers and programs do not get the variable."""
 _VARIABLES: Final = {
     "PYTHONHASHSEED": "0",
     # The ranks of tokens are 40 MB of constant data. In pages of 2 MB instead of 4 KB, loading them causes a third of
@@ -105,7 +107,7 @@ class Zygote:
         brand = own_brand(self._started)
         arguments = (str(_INHERITED), *map(str, brand), "1" if with_thread else "0", sys.prefix, sys.exec_prefix)
         places = own_import_path(sys.path, os.environ.get("PYTHONPATH", ""))
-        variables = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+        variables = {name: os.environ[name] for name in (*KEPT_VARIABLES, _AGENT) if name in os.environ}
         self._pid = os.posix_spawn(
             sys.executable,
             [*command, *arguments, *places],

@@ -41,7 +41,7 @@ from ..log.secrets import find_secrets, redactor_of
 from ..log.store import open_store
 from ..log.store_protocol import Store
 from ..runtime.environment import Environment, EnvironmentSpec, StartServer
-from ..runtime.hardening import withhold_variables
+from ..runtime.hardening import find_only_installed_programs, withhold_variables
 from ..runtime.zygote import Zygote
 from .daemon_threads import on_daemon_thread
 from .directories import own_places
@@ -119,7 +119,7 @@ class Host:
         start_server: StartServer | None = None,
         must_have_model: bool = True,
     ) -> None:
-        # A copy, because libraries of providers get another search path (`models.provider_stream`).
+        # A copy, because libraries get another search path.
         self._environ = dict(os.environ) if environ is None or environ is os.environ else environ
         for place in own_places(settings, self._environ):
             keep_out(place)
@@ -129,6 +129,7 @@ class Host:
         self._redactor = redactor_of(self._environ, settings.hidden_names)
         if environ is os.environ:
             withhold_variables(find_secrets(os.environ, settings.hidden_names).names)
+            find_only_installed_programs()
         self._own_model = models
         self._awaited: dict[str, anyio.Event] = {}
         """By the name of a model whose library is loaded: whether a turn waits for it."""

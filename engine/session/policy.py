@@ -554,7 +554,7 @@ def phrase(scope: str, cwd: str) -> str:
     return ""
 
 
-class _Read(Struct):
+class _Read(Struct, forbid_unknown_fields=True):
     uri: str = ""
 
 

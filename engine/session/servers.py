@@ -33,6 +33,7 @@ from ..log.events.conversation import Attachment
 from ..log.events.session import ServerConnected, ServerLost
 from ..log.facts import SessionFacts
 from ..log.permissions import READ_RESOURCE
+from ..log.redaction import redact_json
 from ..runtime.environment import EnvironmentSpec, StartServer
 from .npx import away_from_project
 from .tools.mcp_listing import Listing, Tool, arguments_of, help_on, tool_called
@@ -355,9 +356,13 @@ class SessionServers:
         )
 
     async def _named(self, module: str, asked: Awaitable[T]) -> T:
-        """Return the result, or raise its failure with the server's name."""
+        """Return the result without secrets, or raise its failure with the server's name.
+
+        A server has secrets, its own, and may repeat them. A statement could keep one in a form that nobody recognises,
+        and show it in a later session, in which it is not known.
+        """
         try:
-            return await asked
+            return cast("T", await anyio.to_thread.run_sync(redact_json, self._spec.redactor, await asked))
         except (ConnectionError, TimeoutError, RuntimeError) as error:
             raise type(error)(f"MCP server {self._names[module]!r}: {error}") from None
 

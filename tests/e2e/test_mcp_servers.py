@@ -21,7 +21,7 @@ from tests.support import mcp_server
 from tests.support.acpx import opened
 from tests.support.agents import AGENT, SECONDS, Agent
 from tests.support.node import command
-from tests.support.scripts import assert_gone, scripted
+from tests.support.scripts import assert_gone, last_value, scripted
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -218,6 +218,8 @@ def test_server_secrets_are_in_no_file_or_message(tmp_path: Path) -> None:
         params = {"cwd": str(tmp_path), "mcpServers": [named, nobody]}
         session = agent.call("session/new", params)["sessionId"]
         agent.prompt(session, "got = test.variables().text\nprint(got)\ngot", seconds=LONG)
+        agent.prompt(session, "'given-' in got", seconds=LONG)
+        assert last_value(agent) == "False"  # so no statement can show it in a form that nobody recognises
         agent.prompt(session, "nobody.x(n=got)", seconds=LONG)
         agent.prompt(session, "raise ValueError(got)", seconds=LONG)
         said = json.dumps(agent.received)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Final
 
 import pytest
@@ -43,8 +44,9 @@ def _without_rights(home: Path) -> tuple[str, ...]:
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="nothing here starts a command with fewer rights")
 @pytest.mark.parametrize("tests", ATTACKS)
 def test_nothing_depends_on_the_rights_of_root(tmp_path: Path, tests: str) -> None:
-    for each in (tmp_path, *tmp_path.parents[:2]):
-        each.chmod(0o755)
+    for each in (tmp_path, *tmp_path.parents):
+        if each.is_relative_to(gettempdir()) and each != Path(gettempdir()):
+            each.chmod(0o755)
     home = tmp_path / "home"
     home.mkdir()
     pytest_command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={home / 'tests'}")

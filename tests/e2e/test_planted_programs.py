@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from engine.session.name_guard import AWAY, ENDED
-from tests.support.agents import Agent
+from tests.support.agents import AGENT, Agent
+from tests.support.llm_answers import chat
+from tests.support.llm_server import llm_server
 from tests.support.mcp_clients import process
 from tests.support.planting import HELD, PLANTS, filled, is_planted, project, witness
 from tests.support.scripts import asks_permission, runs, scripted
@@ -263,3 +266,31 @@ def test_a_rewind_leaves_what_the_user_made_between_two_statements(tmp_path: Pat
     assert (path / "mine.sh").read_text() == "echo mine\n"
     assert (path / ".envrc").read_text() == "mine\n"
     assert "so it may be yours" in json.dumps(agent.received)
+
+
+PLANTED = """#!/bin/sh
+echo "$0" >> {marker}
+"""
+
+
+def test_libraries_in_the_agent_start_no_planted_program(tmp_path: Path, marker: Path) -> None:
+    """OpenAI's library starts `uname`, and the import of `keyring` a compiler."""
+    path = project(tmp_path / "project")
+    programs = path / ".venv" / "bin"
+    programs.mkdir(parents=True, exist_ok=True)
+    for name in ("uname", "gcc", "cc", "ld", "ldconfig", "sh"):
+        (programs / name).write_text(PLANTED.format(marker=marker))
+        (programs / name).chmod(0o755)
+    home = tmp_path / "home"
+    (home / ".config").mkdir(parents=True)
+    there = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config"), "PATH": f"{programs}:{os.environ['PATH']}"}
+    with llm_server(chat("Done.")) as server:
+        env = {**server.environment(), **there}
+        with Agent(tmp_path / "state", "--model", "provider:openai:gpt-4o", env=env) as agent:
+            session = agent.open(path)
+            assert agent.prompt(session, "Go.", seconds=60) == "end_turn"
+            assert agent.prompt(session, "/run import os; os.environ['PATH']", seconds=60) == "end_turn"
+            assert str(programs) in json.dumps(agent.received)  # statements have the user's
+    command = [str(AGENT.parent / "rewindow"), "auth", "list"]
+    subprocess.run(command, env={**os.environ, **there}, check=True, capture_output=True, timeout=60)
+    assert not marker.exists()

@@ -342,6 +342,9 @@ ESCAPE: Final = "escape"
 """The key that `Answers` returns for a dismissed question."""
 
 
+_STOPPING: Final = (Keys.ControlC, Keys.ControlD, Keys.ControlZ)
+
+
 class Answers:
     """The keys that were pressed since a question was on the screen."""
 
@@ -423,6 +426,10 @@ class Keyboard:
         self._take(self._source.flush_keys())
 
     def _take(self, presses: list[KeyPress]) -> None:
+        if self._asking is not None and sum(len(press.key) == 1 for press in presses) > 1:
+            # Nobody presses two keys at once: it is the rest of a paste whose beginning was discarded with its mark.
+            self._asking(PASTE, "".join(press.data for press in presses if len(press.key) == 1))
+            presses = [press for press in presses if press.key in _STOPPING]
         for press in presses:
             if press.key in _TERMINALS:
                 continue

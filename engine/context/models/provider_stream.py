@@ -57,6 +57,7 @@ from pydantic_ai.providers import infer_provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
+from ...core.import_path import SYSTEM_PATH
 from ...core.text import cut_line
 from ..model import (
     ContextTooLongError,
@@ -149,7 +150,6 @@ _NO_SUMMARY: Final = "reasoning summar"
 _QUOTES: Final = str.maketrans("", "", "\"'`")
 
 _LONGEST: Final = 500
-SYSTEM_PATH: Final = "/usr/local/bin:/usr/bin:/bin:/snap/bin"
 _LONGEST_SECONDS: Final = 3_600.0
 _MOST_CALLS: Final = 8
 """Calls of one reply that are read. Later ones are left out."""

@@ -23,6 +23,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import socket
 import sys
 from collections.abc import Collection, Iterable, Sequence
@@ -55,6 +56,9 @@ _FROM_EMPTY_PATH: Final = 4
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 -- the place that programs know
 _TERMINALS: Final = "/dev/pts"
 _TERMINAL_MAKER: Final = "/dev/ptmx"
+_DEVICES: Final = "/dev"
+_OTHER_TERMINAL: Final = re.compile(r"console|tty.+|hvc.*|vcs.*")
+"""Not /dev/tty, which is a process's own."""
 _COVER: Final = "size=64k,nr_inodes=64,mode=700"
 _SUFFICES: Final = 1 << 20
 _REASON_BYTES: Final = 1000
@@ -298,6 +302,17 @@ def _renew_devices(shared_bytes: int) -> None:
         kernel.mount("devpts", _TERMINALS, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
         if not os.path.islink(_TERMINAL_MAKER):
             _attach(_clone(f"{_TERMINALS}/ptmx"), _TERMINAL_MAKER)
+    for path in _other_terminals():
+        with suppress(OSError):  # it is gone
+            _attach(_clone(os.devnull), path)
+
+
+def _other_terminals() -> Sequence[str]:
+    """Return the consoles and lines that this process may open. In a container /dev/console is the user's terminal."""
+    with suppress(OSError), os.scandir(_DEVICES) as found:
+        names = [each.name for each in found if _OTHER_TERMINAL.fullmatch(each.name) and not each.is_symlink()]
+        return [path for name in names if os.access(path := os.path.join(_DEVICES, name), os.R_OK | os.W_OK)]
+    return ()
 
 
 def _clone(path: str) -> int:

@@ -77,6 +77,10 @@ X86_64: Final[Mapping[str, int]] = {
     "semtimedop": 220,
     "mq_open": 240,
     "mq_unlink": 241,
+    "mq_timedsend": 242,
+    "mq_timedreceive": 243,
+    "mq_notify": 244,
+    "mq_getsetattr": 245,
     "add_key": 248,
     "request_key": 249,
     "keyctl": 250,
@@ -114,6 +118,10 @@ AARCH64: Final[Mapping[str, int]] = {
     "setrlimit": 164,
     "mq_open": 180,
     "mq_unlink": 181,
+    "mq_timedsend": 182,
+    "mq_timedreceive": 183,
+    "mq_notify": 184,
+    "mq_getsetattr": 185,
     "msgget": 186,
     "msgctl": 187,
     "msgrcv": 188,
@@ -182,7 +190,9 @@ REFUSED: Final = (
     "open_by_handle_at",
     *("add_key", "request_key", "keyctl"),
     *("bpf", "perf_event_open", "userfaultfd"),
-    *("mq_open", "mq_unlink", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semtimedop", "semctl"),
+    # A queue may also be opened as a file below /dev/mqueue.
+    *("mq_open", "mq_unlink", "mq_timedsend", "mq_timedreceive", "mq_notify", "mq_getsetattr"),
+    *("msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semtimedop", "semctl"),
     *("shmget", "shmat", "shmctl"),
 )
 """Refused with EPERM for any arguments: mounts and namespaces, files by handle, keys, inspection of the kernel, and

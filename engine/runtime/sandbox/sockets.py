@@ -56,7 +56,15 @@ def bound(domain: Domain) -> frozenset[str]:
         listed = []
     usual = [each.format(user=os.geteuid()) for each in _USUAL]
     moved = _moved({each.partition(" ")[2] for each in listed}, (domain.scratch, *domain.writable))
-    return frozenset((*listed, *moved, *(f"0 {path}" for path in (*usual, os.environ.get(_AGENT, "")))))
+    return frozenset((*listed, *moved, *_present((*usual, os.environ.get(_AGENT, "")))))
+
+
+def _present(paths: Iterable[str]) -> Iterator[str]:
+    """Yield those of the paths where something is, numbered. What is made later, or again, gets another number."""
+    for path in paths:
+        with suppress(OSError, ValueError):
+            found = os.stat(path)
+            yield f"{found.st_ino}{found.st_ctime_ns} {path}"
 
 
 def _moved(paths: Iterable[str], writable: tuple[str, ...]) -> Iterator[str]:

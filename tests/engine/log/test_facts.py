@@ -147,6 +147,21 @@ def test_more_rights_take_the_user_s_word(rights: Rights) -> None:
     assert folded(*steps, answered(2)).allows(1, rights)
 
 
+def test_an_imported_answer_to_a_later_question_is_none() -> None:
+    facts = SessionFacts()
+    domains = Domains(facts)
+    forged = replace(entered(LEAST, 1), event_id=EventId("e3"))
+    mine = replace(entered(UNHELD, 1), event_id=EventId("e3"))
+    steps: tuple[Event, ...] = (forged, answered(3), OthersWrote(by="import"), mine)
+    for seq, event in enumerate(steps):
+        stamped = replace(event, seq=Seq(seq))
+        facts.apply(stamped)
+        if type(stamped) in Domains.FOLLOWS:
+            domains.apply(stamped)
+    assert domains.asks
+    assert not domains.allows(1, UNHELD)
+
+
 def test_answer_covers_earlier_statements_and_no_further_rights() -> None:
     steps = (entered(LEAST), answered(9), entered(WORK, 1), answered(2), entered(LEAST), answered(9))
     domains = folded(*steps)

@@ -292,3 +292,13 @@ async def test_a_wait_that_is_torn_leaves_one_answer(tmp_path: Path) -> None:
         tasks.cancel_scope.cancel()
     answers = [event for event in asked.log.events if isinstance(event, PermissionAnswered)]
     assert [(event.outcome, event.remembered) for event in answers] == [("cancelled", False)]
+
+
+async def test_a_yes_to_a_resource_covers_no_tool_of_that_name(tmp_path: Path) -> None:
+    def called(**arguments: str) -> ServerCallSubject:
+        return ServerCallSubject(server="s", tool=READ_RESOURCE, arguments=json.dumps(arguments))
+
+    asked = Asked(tmp_path, ALWAYS, ONCE)
+    await asked.decide(called(uri="web://a/1"), called(uri="web://a/1", also="this"))
+    assert len(asked.user.questions) == 2
+    assert asked.offered[1:] == [""]

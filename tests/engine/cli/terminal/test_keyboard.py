@@ -18,7 +18,16 @@ from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.output import DummyOutput
 
-from engine.cli.terminal.keyboard import ESCAPE, FILE_NAME, LINE_CHARS, READ_BYTES, Keyboard, Pastes, TypedHistory
+from engine.cli.terminal.keyboard import (
+    ESCAPE,
+    FILE_NAME,
+    LINE_CHARS,
+    PASTE,
+    READ_BYTES,
+    Keyboard,
+    Pastes,
+    TypedHistory,
+)
 from engine.log.redaction import Redactor
 
 pytestmark = pytest.mark.anyio
@@ -78,8 +87,19 @@ async def test_keys_typed_before_the_question_answer_nothing() -> None:
 async def test_every_key_is_given_in_order() -> None:
     async with keys() as typing:
         with typing.keyboard.asked() as answers:
-            typing.type("x\r\x7fN")
-            assert [await answers.next() for _ in range(4)] == ["x", "c-m", "c-h", "N"]
+            for typed, key in (("x\r\x7f", ["x", "c-m", "c-h"]), ("N", ["N"])):
+                typing.type(typed)
+                assert [await answers.next() for _ in key] == key
+
+
+async def test_the_rest_of_a_paste_whose_beginning_was_discarded_is_no_answer() -> None:
+    async with keys() as typing:
+        with typing.keyboard.asked() as answers:
+            typing.type("yes, y\r")
+            assert await answers.next() == PASTE
+            assert answers.pasted == "yes, y"
+            typing.type("n")
+            assert await answers.next() == "n"
 
 
 async def test_escape_ctrl_c_and_ctrl_d_dismiss_a_question() -> None:

@@ -137,3 +137,21 @@ def test_servers_of_host_names_are_left_out_with_the_network_on(
     with listening(place / "resolver") as path:
         monkeypatch.setattr(sockets, "RESOLVERS", frozenset((path,)))
         assert (path in kept_from(Domain(scratch=str(place / "scratch"), network=network))) == (not network)
+
+
+def test_a_usual_socket_of_another_network_is_found_whenever_it_is_made(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel does not list it: another file stands in."""
+    domain, path = Domain(scratch=str(place / "scratch")), place / "docker.sock"
+    monkeypatch.setattr(sockets, "_USUAL", (str(path),))
+    seen = {sockets.bound(domain)}
+    for _ in range(2):
+        with listening(place / "made"):
+            (place / "made").rename(path)
+            monkeypatch.setattr(sockets, "_TABLE", os.devnull)
+            found = sockets.bound(domain)
+            assert [str(path)] == list(sockets.outside(found, domain))
+            assert found not in seen
+            seen.add(found)
+        path.unlink()
