@@ -199,6 +199,11 @@ def fold(name: str) -> str:
     return folded(name if name.isascii() else name.translate(_IGNORED))
 
 
+def is_in_git(path: str, roots: tuple[str, ...]) -> bool:
+    """Return whether a path below one of the roots is a `.git` or below one."""
+    return any(GIT in fold(path[len(root) :]).split("/") for root in roots if path.startswith(root))
+
+
 def why_by_name(parts: list[str]) -> str:
     """Return why a path is protected, by its folded parts; "" if their names do not say so."""
     for number, part in enumerate(parts):

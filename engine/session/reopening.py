@@ -23,6 +23,8 @@ from ..core.errors import InvalidRequestError, StoreError
 from ..core.ids import MAIN_BRANCH, BranchId, EventId, Seq, SessionId
 from ..core.mcp_servers import McpServer
 from ..core.text import printable
+from ..files.protected import Protection
+from ..files.protected_names import is_in_git
 from ..files.safe_open import opened_directory, sync_directory
 from ..log.branches import left_by_edit, path_of
 from ..log.events import Event
@@ -245,7 +247,16 @@ def _check_chosen(
         here = (os.path.realpath(cwd or "."),)
     except FileNotFoundError:  # the directory in which the program was started is gone
         here = ()
-    beyond = [path for path in named if not is_inside(os.path.realpath(path), here)]
+    # A rewind restores no file that others run, by the names below the session's directories. So the file may not name
+    # a directory that is itself such a place.
+    protection = Protection(here)
+    if any(os.path.realpath(path) not in here for path in named):
+        protection.places()  # finds the repositories
+    beyond = [
+        path
+        for path in named
+        if not is_inside(real := os.path.realpath(path), here) or is_in_git(real, here) or protection.why(real)
+    ]
     if beyond:
         raise InvalidRequestError(
             f"session {session_id} was imported, and only its file names the directory {printable(beyond[0])};"

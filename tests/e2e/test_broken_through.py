@@ -16,7 +16,7 @@ import pytest
 
 from engine.core.key_file import StoredKeys, change_keys, read_keys
 from engine.session.saved_state import LEAST_SECONDS
-from engine.session.touches import DIRECTORY_APPEARED, LINK_APPEARED, MORE_APPEARED
+from engine.session.touches import DIRECTORY_APPEARED, MORE_APPEARED
 from tests.support.agents import SECONDS, Agent
 from tests.support.breaking import (
     HOOK,
@@ -464,14 +464,14 @@ def shown_in(agent: Agent) -> str:
 @pytest.mark.parametrize(
     ("made", "touched", "names"),
     [
-        ("echo x > .envrc", "sqlite3.connect('.envrc').close()", ["Create .envrc"]),
-        ("ln -s src .githooks", "", ["Write .githooks", LINK_APPEARED]),
+        ("echo x > .envrc", "sqlite3.connect('.envrc').close()", ["Write .envrc", "Rewindow renamed it to"]),
+        ("ln -s src .githooks", "", ["Write .githooks", "Rewindow renamed it to"]),
         ("mkdir .cursor", "", ["Write .cursor", DIRECTORY_APPEARED]),
         (
             "for d in .aws .azure .claude .codex .cursor .gemini; do mkdir $d; touch $(seq -f $d/%g 30); done\n"
             "echo x > .envrc; mkdir .zed; touch .zed/tasks.json",
             "",
-            ["Create .envrc", ".zed/tasks.json", "Write .claude", MORE_APPEARED],
+            ["Write .envrc", ".zed/tasks.json", "Write .claude", MORE_APPEARED],
         ),
     ],
 )

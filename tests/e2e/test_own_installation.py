@@ -22,7 +22,7 @@ from tests.support.scripts import asks_permission, assert_gone, kill_each, runs,
 
 from .test_planted_programs import WITHOUT_MOUNTS
 
-ENVRC: Final = "import subprocess; subprocess.run('echo 1 > .envrc', shell=True)\n"
+MADE: Final = "import subprocess; subprocess.run('echo 1 > made', shell=True)\n"
 PROGRAM: Final = '#!/bin/sh\\ntouch {marker}\\nexec {python} \\"$@\\"\\n'
 BY_HOST: Final = (
     "import os\nos.rename('.venv/bin/python', '.venv/bin/real')\n"
@@ -49,7 +49,7 @@ def acted(tmp_path: Path, statement: str, started_by: Sequence[str] = ()) -> tup
     (packages,) = python.parents[1].glob("lib/python*/site-packages")
     (packages / "uncompiled.py").write_text("")
     planted = statement.replace("{marker}", str(marker)).replace("{python}", sys.executable)
-    replies = [{"statement": ENVRC + planted}, {"text": "Done."}, {"statement": "1"}, {"text": "Done."}]
+    replies = [{"statement": MADE + planted}, {"text": "Done."}, {"statement": "1"}, {"text": "Done."}]
     model = scripted(tmp_path, *replies)
     command = (*started_by, str(python))
     with Agent(tmp_path / "state", "--model", model, permission="reject_once", started_by=command) as agent:
@@ -65,7 +65,7 @@ def acted(tmp_path: Path, statement: str, started_by: Sequence[str] = ()) -> tup
 @pytest.mark.slow
 def test_an_interpreter_that_a_statement_replaces_by_the_host_asks(tmp_path: Path) -> None:
     path, asked, is_planted = acted(tmp_path, BY_HOST)
-    assert (path / ".envrc").exists()
+    assert (path / "made").exists()
     assert len(asked) == 1
     assert "Rewindow itself runs from it" in asked[0]
     assert not is_planted
@@ -74,7 +74,7 @@ def test_an_interpreter_that_a_statement_replaces_by_the_host_asks(tmp_path: Pat
 @pytest.mark.slow
 def test_programs_cannot_change_the_environment(tmp_path: Path) -> None:
     path, asked, is_planted = acted(tmp_path, BY_PROGRAMS)
-    assert (path / ".envrc").exists()
+    assert (path / "made").exists()
     assert (path / ".ran").read_text() == "[]"
     assert asked == []
     assert not is_planted
@@ -95,7 +95,7 @@ def test_an_import_from_the_environment_asks_nothing(tmp_path: Path) -> None:
 @pytest.mark.skipif(subprocess.run([*WITHOUT_MOUNTS, "true"], check=False).returncode != 0, reason="needs util-linux")
 def test_without_mounts_programs_write_nothing_in_the_project(tmp_path: Path) -> None:
     path, asked, is_planted = acted(tmp_path, BY_PROGRAMS, WITHOUT_MOUNTS)
-    assert not (path / ".envrc").exists()
+    assert not (path / "made").exists()
     assert (path / ".ran").read_text() == "['chmod 777 .venv/bin']"  # only mounts could refuse that
     assert asked == []
     assert (path / ".venv" / "bin" / "python").is_symlink()

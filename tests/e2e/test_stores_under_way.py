@@ -211,4 +211,4 @@ def read_only(state: Path, work: Path, session: str) -> None:
         assert "x = 1" in str(agent.updates("tool_call"))
         assert "read-only" in refused(agent, session, "x = 2")
         works_in_memory(agent, work, "writable")
-        assert f"session {session} is opened to be read only" in agent.stderr.decode()
+        assert f"session {session} is opened read-only" in agent.stderr.decode()

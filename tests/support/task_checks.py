@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from engine.log.events.session import DomainEntered
 from tests.support.coding_tasks import CodingTask, texts
 from tests.support.scripts import transcript
+from tests.support.seen import NEWS
 
 Message = dict[str, Any]
 Asking = Literal["statements", "acts", "nothing"]
@@ -24,8 +24,8 @@ class Watched(NamedTuple):
     questions: list[Message]
     calls: list[Message]
     text: str
-    told: list[Message]
-    """What the session says of the sandbox, which is shown as a call."""
+    told: list[str]
+    """What the session says beside the conversation, such as of the sandbox."""
 
 
 def watched(messages: Iterable[Message]) -> Watched:
@@ -34,9 +34,9 @@ def watched(messages: Iterable[Message]) -> Watched:
     updates = [each["params"]["update"] for each in sent if each.get("method") == "session/update"]
     questions = [each["params"]["toolCall"] for each in sent if each.get("method") == "session/request_permission"]
     held = transcript(updates)
-    told = [call for call_id, call in held["calls"].items() if call_id.startswith(DomainEntered.CALLED)]
-    calls = [call for call in held["calls"].values() if call not in told]
-    return Watched(questions, calls, "\n".join(held["messages"].values()), told)
+    told = [text for message_id, text in held["messages"].items() if message_id.startswith(NEWS)]
+    said = [text for message_id, text in held["messages"].items() if not message_id.startswith(NEWS)]
+    return Watched(questions, list(held["calls"].values()), "\n".join(said), told)
 
 
 def assert_task_was_shown(seen: Watched, task: CodingTask, project: Path, before: dict[str, str]) -> None:

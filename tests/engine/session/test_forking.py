@@ -227,6 +227,44 @@ async def test_only_somebody_here_says_that_it_works_elsewhere(
         assert (again.cwd, again.directories) == (str(project), ())
 
 
+ALL_RUN = (
+    ".git/hooks",
+    ".GIT/modules/x",
+    "inner/.git",
+    ".ssh",
+    ".vscode",
+    "link",
+    "bare.git/hooks",
+    "/proc/self/cwd/.git",
+)
+
+
+@pytest.mark.parametrize("named", ALL_RUN)
+async def test_an_import_does_not_choose_a_place_from_which_others_run_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    """Below such a directory nothing has a protected name, so a rewind would restore all of it."""
+    project = tmp_path / "project"
+    for place in (".git/hooks", ".GIT/modules/x", "inner/.git", ".ssh", ".vscode"):
+        (project / place).mkdir(parents=True, exist_ok=True)
+    for place in ("hooks", "objects", "refs"):
+        (project / "bare.git" / place).mkdir(parents=True)
+    (project / "bare.git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (project / "bare.git" / "config").write_text("[core]\n\tbare = true\n")
+    (project / "link").symlink_to(".git/hooks")
+    monkeypatch.chdir(project)
+    for cwd, directories in ((str(project / named), []), (str(project), [str(project / named)])):
+        store = MemoryStore(FixedClock())
+        source = tmp_path / str(len(directories))
+        source.mkdir()
+        await imported(source, cwd, directories, store)
+        async with sessions_of(tmp_path / "here", store) as sessions:
+            with pytest.raises(InvalidRequestError, match="was imported, and only its file names the directory /"):
+                await sessions.load(NEW)
+            await sessions.load(NEW, cwd, directories)  # whoever names it here may
+            await sessions.close(NEW)
+
+
 async def test_import_within_the_working_directory_follows_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
