@@ -330,6 +330,7 @@ class ProviderClient:
         Raises:
             ProviderFailure: for any failure, at any point.
         """
+        self._redirected = ""
         dialect = Dialect(self._provider, self._model.system, prompt.calls_tools)
         messages = to_messages(
             prompt.messages, dialect, instructions=prompt.instructions, tail=prompt.tail, pictures=prompt.pictures
