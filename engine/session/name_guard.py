@@ -362,10 +362,11 @@ def _catch_up() -> None:
 
 
 def _names_in(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
+    """The names in the directory. None if a link is there or on the way: what it leads to is not watched."""
+    with suppress(OSError), opened_directory(folder) as directory:
+        if path_of(directory) == folder:
+            return os.listdir(directory)
+    return []
 
 
 def _is_meant(kind: str, name: str) -> bool:

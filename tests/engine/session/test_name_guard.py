@@ -446,6 +446,31 @@ def test_a_link_in_place_of_a_watched_directory_is_taken_away(
     assert not ended
 
 
+def test_a_link_that_appears_during_a_search_is_not_followed(
+    root: Path, guard: NameGuard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+    guard.end_programs = lambda: ended.append(1)
+    (root / "prep").mkdir()
+    (root / "prep/.envrc").write_text("evil")
+    add = NameWatch.add
+
+    def add_late(watch: NameWatch, path: str) -> int | None:
+        number = add(watch, path)
+        if path == str(root / "a/sub") and not os.path.lexists(path):
+            (root / "a/sub").symlink_to("../prep")
+        return number
+
+    monkeypatch.setattr(NameWatch, "add", add_late)
+    with lost_news(monkeypatch):
+        (root / "a/sub").rename(root / "gone")
+        ends_at = time.monotonic() + SECONDS
+        while (taken := paths(guard)) == []:
+            assert time.monotonic() < ends_at
+    assert set(taken) == {str(root / "a/sub")}
+    assert not ended
+
+
 def test_only_a_replaced_directory_is_no_link_that_may_stay(root: Path, guard: NameGuard) -> None:
     guard.rest()
     (root / "a/sub").rename(root / "mine")
